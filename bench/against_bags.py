@@ -20,7 +20,7 @@ import numpy as np
 
 import glassformer as gf
 from glassformer.assembly import tools_for
-from glassformer.data.data_kinds import part_kind
+from glassformer.data.data_kinds import data_kind
 from glassformer.evaluation.statistics import TwoCheckpoints, wilson
 from glassformer.study.inference.corrections import holm
 from glassformer.study.inference.two_way import TwoWayEffects, two_way_effects
@@ -37,7 +37,7 @@ def right_by(runs: list[Any], place: str) -> tuple[np.ndarray, dict[str, np.ndar
     for run in runs:
         tools, of_file = tools_for(run.recipe, run.tokenizer), Path(place).is_file()
         record = run.directory.read_environment()["data"]
-        items = part_kind("labels").of_file(run.tokenizer, place, run.recipe.data, record=record) if of_file else None
+        items = data_kind("labels").of_file(run.tokenizer, place, run.recipe.data, record=record) if of_file else None
         found = run.evaluate(data=place) if of_file else run.evaluate(place)
         items = run.data.split(place) if items is None else items
         model.append(found.outcomes.units["accuracy"].sums)

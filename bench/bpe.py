@@ -108,7 +108,7 @@ def compare_encoding(pairs: BytePairs, texts: list[str], repeats: int) -> dict[s
     text = json.dumps(document)
 
     def ours() -> list[Any]:
-        return BPETokenizer(pairs, document).encode_documents(texts)
+        return BPETokenizer(pairs, document).encode_all(texts)
 
     def batch() -> list[list[int]]:
         return [one.ids for one in tokenizers.Tokenizer.from_str(text).encode_batch(texts, add_special_tokens=False)]

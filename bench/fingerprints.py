@@ -133,6 +133,9 @@ def of_variant(slot: str, kind: str, settings: dict[str, Any], folder: Path) -> 
     if slot == "objective" and kind in ("answers", "mixture"):
         recipe["data"] = {"set": {"kind": "world", "people": 100}}
         chosen |= {"model.context": 96}
+    if slot == "data.set":
+        recipe["data"] = {}
+        chosen |= {"objective": "answers", "model.context": 96}
     if (slot, kind) == ("objective", "mixture"):
         chosen[slot] = load_recipe("world-mixed").to_dict()["objective"]
     if (slot, kind) == ("tokenizer", "file"):

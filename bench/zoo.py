@@ -33,7 +33,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.checks.check import check_model
-from glassformer.checks.law_results import short_error
+from glassformer.checks.check_report import short_error
 from glassformer.checks.tiny_model import CONTEXT, causal_classes, tiny_model
 from glassformer.foundation.build import code_sha256
 

@@ -55,10 +55,10 @@ def rows(config: type[BaseModel], prefix: str = "") -> list[tuple[str, str, str,
     for name, field in config.model_fields.items():
         key, slot = prefix + name, Slot.every.get(prefix + name)
         inner = field.annotation
-        if slot is not None and name != "model":
+        if slot is not None and isinstance(field.default, str) and name != "model":
             table.append((key, "slot", _default(field.default), told.get(name) or slot.about))
             continue
-        if slot is not None:
+        if slot is not None and name == "model":
             table.extend(rows(slot.get(str(field.default)), key + "."))
         elif isinstance(inner, type) and issubclass(inner, BaseModel):
             table.extend(rows(inner, key + "."))

@@ -14,7 +14,7 @@ import torch
 from glassformer import assembly
 from glassformer.checking.gate import check_key, require_generation, require_network, taint_of
 from glassformer.checks.check_report import CheckReport
-from glassformer.data.data_kinds import PreparedData, part_kind
+from glassformer.data.data_kinds import PreparedData, data_kind
 from glassformer.data.labels.label_batches import encode_texts
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
@@ -32,7 +32,7 @@ from glassformer.model.kernels import read_triton_ahead
 from glassformer.model.network import Network
 from glassformer.pretrained.exporting import Exported, export
 from glassformer.pretrained.folders import is_folder
-from glassformer.pretrained.importing import kept_run
+from glassformer.pretrained.importing import cached_run
 from glassformer.recipe import Recipe
 from glassformer.runs.checkpoint import MODEL, Checkpoint, checkpoint_checksums, last_checkpoint, load_for_inference, step_named
 from glassformer.runs.directory import RunDirectory
@@ -49,7 +49,7 @@ def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), recheck: boo
     load_plugins(plugins)
     directory = RunDirectory(Path(folder))
     if not directory.exists() and is_folder(folder):
-        directory = kept_run(folder)
+        directory = cached_run(folder)
     directory.require()
     return Run(directory, watch, recheck=recheck)
 
@@ -187,7 +187,7 @@ class Run:
             )
         split, notes = split or "validation", tuple[str, ...]()
         if data is not None:
-            kind = part_kind(self.recipe.objective.judged_on)
+            kind = data_kind(self.recipe.objective.judged_on)
             name, items = str(data), kind.of_file(self.tokenizer, data, self.recipe.data, record=self._data_record)
         else:
             name, items, notes = split, self.data.split(split), tuple(self.data.notes)
@@ -246,7 +246,7 @@ class Run:
     ) -> list[Evaluation]:
         """Like ``evaluate``, for single texts, each without the context of the others."""
         evaluator = self._evaluator(checkpoint, model=model, allow_leaks=allow_leaks, watch=watch)
-        kind = part_kind(self.recipe.objective.judged_on)
+        kind = data_kind(self.recipe.objective.judged_on)
         names = [texts] if isinstance(texts, str) else list(texts)
         items = [kind.of_texts(self.tokenizer, text, record=self._data_record) for text in names]
         if predictions is not None:
@@ -256,7 +256,7 @@ class Run:
     def token_losses(self, text: str, *, model: Network | None = None, checkpoint: str | int = "last") -> np.ndarray:
         """The loss in nats of every token of ``text`` but the first, float64."""
         network = self._fresh_model(self.checkpoint(checkpoint)).to(choose_device("auto")) if model is None else model
-        items = part_kind("text").of_texts(self.tokenizer, text, record=self._data_record)
+        items = data_kind("text").of_texts(self.tokenizer, text, record=self._data_record)
         return token_losses(network, items.tokens, context=self.recipe.model.context, device=next(network.parameters()).device)
 
     def evaluate_own_texts(
@@ -401,13 +401,13 @@ class Run:
     def questions(self, file: Path | str) -> Any:
         """Reads a file of questions, ``question`` or ``question<TAB>answer`` per line, or of texts to classify."""
         self.recipe.objective.require_answers()
-        kind = part_kind(self.recipe.objective.ask_reads)
+        kind = data_kind(self.recipe.objective.ask_reads)
         return (kind.to_ask or kind.of_file)(self.tokenizer, file, self.recipe.data, record=self._data_record)
 
     def question_texts(self, texts: str | Sequence[str], *, pairs: Sequence[str] | None = None) -> Any:
         """Questions or texts to classify, given as strings; ``pairs``: the second texts, for classifiers of pairs."""
         self.recipe.objective.require_answers()
-        kind = part_kind(self.recipe.objective.ask_reads)
+        kind = data_kind(self.recipe.objective.ask_reads)
         return kind.of_texts(self.tokenizer, texts, pairs=pairs, record=self._data_record)
 
     def generate(
@@ -478,7 +478,7 @@ class Run:
         if not text:
             raise UsageError("The text is empty, so there is nothing to read; give one token at least.", reason="empty-text")
         if self.recipe.objective.judged_on == "labels":  # as a classifier reads it, with its special tokens
-            items = part_kind("labels").of_texts(self.tokenizer, text, record=self._data_record)
+            items = data_kind("labels").of_texts(self.tokenizer, text, record=self._data_record)
             ids = [int(token) for token in encode_texts(self.tokenizer, items, 1 << 20).ids[0]]
         else:
             ids = prompt_ids(self.tokenizer, text)

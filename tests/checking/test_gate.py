@@ -28,7 +28,7 @@ from glassformer.model.config import ModelConfig
 from glassformer.model.network import NetworkConfig
 from glassformer.model.slots import MERGES, MergeConfig
 from glassformer.model.transformer import Transformer, build_model
-from glassformer.networks.pretrained import PretrainedConfig
+from glassformer.networks.pretrained_encoder import PretrainedConfig
 from glassformer.recipe import Recipe
 from glassformer.run import load
 
@@ -145,7 +145,7 @@ def test_a_pretrained_encoder_is_known_by_its_weights_its_settings_and_its_libra
     save_file({name: tensor + 1 for name, tensor in weights.items()}, folder / "model.safetensors", metadata={"format": "pt"})
     keys.append(encoder_key(folder))
     with monkeypatch.context() as patch:
-        patch.setattr("glassformer.networks.pretrained.metadata.version", lambda name: "0.0")
+        patch.setattr("glassformer.networks.pretrained_encoder.metadata.version", lambda name: "0.0")
         keys.append(encoder_key(folder))
     assert None not in keys
     assert len(set(keys)) == len(keys)

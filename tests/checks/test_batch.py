@@ -8,11 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer.checks.batch import row_leak
 from glassformer.checks.check_report import Finding
+from glassformer.checks.laws import row_leak
 from glassformer.checks.passes import Passes
-from glassformer.checks.probes import Probes
-from glassformer.checks.subject import callable_subject
+from glassformer.checks.subject import Probes, callable_subject
 
 TABLE = torch.randn(7, 5, generator=torch.Generator().manual_seed(0))
 

@@ -7,11 +7,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from glassformer.checks.cache import cache_fault
 from glassformer.checks.check_report import Finding
+from glassformer.checks.laws import cache_fault
 from glassformer.checks.passes import Passes
-from glassformer.checks.probes import Probes
-from glassformer.checks.subject import callable_subject
+from glassformer.checks.subject import Probes, callable_subject
 
 TABLE = torch.randn(7, 5, generator=torch.Generator().manual_seed(0))
 CONTEXT = 9

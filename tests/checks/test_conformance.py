@@ -7,9 +7,10 @@ from typing import ClassVar
 
 import pytest
 import torch
+from tests.refusals import refused
 from torch import Tensor, nn
 
-from glassformer.checks.conformance import LAWS_OF_A_VARIANT, SLOTS, cases, conform
+from glassformer.checks.conformance import REQUIREMENTS, SLOTS, cases, conform
 from glassformer.foundation.errors import CheckFailed, UsageError
 from glassformer.foundation.registry import Slot
 from glassformer.model.attention import split_heads
@@ -140,7 +141,7 @@ def test_parameters_that_nothing_draws_or_trains() -> None:
             return super().parameters(dims) + 3
 
     found = failures(UndrawnConfig)
-    assert "forgotten is not drawn; define ``draw(generator)``" in found["seed"]
+    assert "forgotten is not initialised; define ``init_weights(generator)``" in found["seed"]
     assert "no gradient reaches" in found["gradients"]
 
 
@@ -175,10 +176,10 @@ def test_cases_cover_every_variant_of_every_slot_and_every_example() -> None:
     named = {(case.variant.slot, case.variant.kind) for case in cases()}
     assert named == {(slot, kind) for slot in SLOTS for kind in Slot.every[slot].names()}
     (both,) = {len(cases("model.mixer", "argmax"))}
-    assert both == 2 * (len(LAWS_OF_A_VARIANT) + 1)
+    assert both == 2 * (len(REQUIREMENTS) + 1)
     assert str(cases("model.mixer", "argmax")[-1]) == "model.mixer=argmax(straight_through=True) in an encoder-laws"
 
 
 def test_other_slots_are_refused() -> None:
-    with pytest.raises(UsageError, match="is not part of a model; conformance is for"):
+    with refused(UsageError, "unknown-slot", "tokenizer"):
         cases("tokenizer")

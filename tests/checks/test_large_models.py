@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.checks.check import check_model
-from glassformer.checks.probes import Probes
-from glassformer.checks.subject import our_subject
+from glassformer.checks.subject import Probes, our_subject
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import Transformer, build_model
 

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from glassformer.checks.check_report import Finding
-from glassformer.checks.padding import _masks, _unmasked, padding_leak
+from glassformer.checks.laws import _masks, _unmasked, padding_leak
 from glassformer.checks.passes import Passes
-from glassformer.checks.probes import Probes
-from glassformer.checks.subject import callable_subject
+from glassformer.checks.subject import Probes, callable_subject
 
 TABLE = torch.randn(7, 5, generator=torch.Generator().manual_seed(0))
 
@@ -70,5 +69,5 @@ def test_rows_of_unequal_length_one_of_them_whole() -> None:
 
 def test_longest_stretch_that_is_seen() -> None:
     key_padding_mask_BS = torch.tensor([[0, 0, 1, 0, 0, 0, 1, 0]]).bool()
-    region = _unmasked(key_padding_mask_BS, 0, "anywhere")
+    region = _unmasked(key_padding_mask_BS, 0)
     assert (region.start, region.stop) == (3, 6)

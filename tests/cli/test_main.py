@@ -11,7 +11,7 @@ from glassformer.cli import main
 from glassformer.data.config import DataConfig
 from glassformer.foundation.errors import CheckFailed, ConfigError, DataError, Diverged, Interrupted
 from glassformer.model.config import ModelConfig
-from glassformer.networks.pretrained import PretrainedConfig
+from glassformer.networks.pretrained_encoder import PretrainedConfig
 from glassformer.training.config import EvaluationConfig, TrainingConfig
 
 CONTRACT = ("demo", "recipes", "data", "train", "evaluate", "runs", "generate", "check", "report", "tokenizer", "byhand")

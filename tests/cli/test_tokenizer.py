@@ -154,5 +154,5 @@ def test_signs_that_cannot_be_seen_are_shown() -> None:
 
 
 def test_imports_no_torch() -> None:
-    code = "import sys, glassformer.cli.tokenizer, glassformer.data.tokenizers.anatomy; assert 'torch' not in sys.modules"
+    code = "import sys, glassformer.cli.tokenizer, glassformer.data.tokenizers.inspection; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -39,21 +39,22 @@ def check(mixer: Any, positions: Any, merge: Any, block: Any) -> None:
     assert report.notes == ()
 
 
-def turns() -> list[tuple[Any, ...]]:
-    """Each pair of mixer and positions (plain settings) once, with merges and blocks taking turns."""
-    plain = [(mixer, at) for mixer, at in pairs() if len(mixer) == len(at) == 1]
+def turns(chosen: list[tuple[dict[str, Any], dict[str, Any]]]) -> list[tuple[Any, ...]]:
+    """Each of these pairs of mixer and positions once, with all merges and blocks taking turns."""
     others = itertools.cycle(itertools.product(variants(MERGES), variants(BLOCKS)))
-    return [(*pair, *other) for pair, other in zip(plain, others)]
+    return [(*pair, *other) for pair, other in zip(chosen, others)]
 
 
-@pytest.mark.parametrize("parts", turns(), ids=lambda parts: "-".join(part["kind"] for part in parts))
+PLAIN = [(mixer, at) for mixer, at in pairs() if len(mixer) == len(at) == 1]
+WITH_SETTINGS = [(mixer, at) for mixer, at in pairs() if (len(mixer) == 1) != (len(at) == 1)]
+
+
+@pytest.mark.parametrize("parts", turns(PLAIN), ids=lambda parts: "-".join(part["kind"] for part in parts))
 def test_honest_combination_passes(parts: tuple[Any, ...]) -> None:
     check(*parts)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mixer", variants(MIXERS), ids=str)
-def test_every_honest_combination_passes(mixer: dict[str, Any]) -> None:
-    for (one, at), merge, block in itertools.product(pairs(), variants(MERGES), variants(BLOCKS)):
-        if one == mixer:
-            check(mixer, at, merge, block)
+@pytest.mark.parametrize("parts", turns(WITH_SETTINGS), ids=str)
+def test_every_setting_of_mixer_or_positions_passes(parts: tuple[Any, ...]) -> None:
+    check(*parts)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.refusals import refused
 
-from glassformer.data import data_kinds as parts
+import glassformer as gf
+from glassformer.data import data_kinds as module
 from glassformer.data.config import DataConfig
-from glassformer.data.data_kinds import KINDS, PartKind, PreparedData, part_kind, prepare_parts
+from glassformer.data.data_kinds import DataKind, PreparedData, data_kind, data_kinds, prepare_parts, register_data_kind
 from glassformer.foundation.errors import ConfigError, UnknownName
+from glassformer.foundation.plugins import load_plugins
 
 
 class Part:
@@ -26,14 +29,14 @@ def loads(monkeypatch) -> list[dict[str, Any]]:
     """Two kinds that write down how they were loaded; each turns a tokenizer config into a tokenizer of its own."""
     calls: list[dict[str, Any]] = []
 
-    def kind(name: str) -> PartKind:
+    def kind(name: str) -> DataKind:
         def load(data: Any, tokenizer: Any, **more: Any) -> Part:
             calls.append({"name": name, "tokenizer": tokenizer, **more})
             return Part(name, f"learned from {name}" if tokenizer == "config" else tokenizer)
 
-        return PartKind(load=load, of_file=load, of_texts=load)
+        return DataKind(load=load, of_file=load, of_texts=load)
 
-    monkeypatch.setattr(parts, "KINDS", {"first": kind("first"), "second": kind("second")})
+    monkeypatch.setattr(module, "_kinds", {**data_kinds(), "first": kind("first"), "second": kind("second")})
     return calls
 
 
@@ -73,10 +76,10 @@ def test_one_part_alone_has_a_flat_record() -> None:
 
 
 def test_what_is_not_there_is_a_sentence() -> None:
-    with pytest.raises(ConfigError, match=r"These data have no questions; they have: text\."):
+    with refused(ConfigError, "part-not-prepared", "questions", "text"):
         PreparedData({"text": Part("text", "t")}, "text").part("questions")
-    with pytest.raises(UnknownName, match="Did you mean 'questions'"):
-        part_kind("question")
+    with refused(UnknownName, "unknown-name", "'questions'"):
+        data_kind("question")
 
 
 def test_every_part_an_objective_reads_has_its_kind() -> None:
@@ -84,4 +87,63 @@ def test_every_part_an_objective_reads_has_its_kind() -> None:
 
     kinds = [OBJECTIVES.get(name) for name in OBJECTIVES.names() if name != "mixture"]  # which reads what its parts read
     wanted = {name for kind in kinds for name in (*kind.reads, kind.judged_on, kind.ask_reads)}
-    assert wanted <= set(KINDS)
+    assert wanted <= set(data_kinds())
+
+
+PLUGIN = '''
+"""Text read from its end to its beginning."""
+from dataclasses import replace
+from glassformer.data.batches import WindowBatches
+from glassformer.data.data_kinds import DataKind, register_data_kind
+from glassformer.data.prepare import prepare, tokens_of_file, tokens_of_text
+from glassformer.objectives.base import OBJECTIVES
+from glassformer.objectives.next_token import NextTokenConfig
+
+
+class Backwards:
+    def __init__(self, text):
+        self.text, self.tokenizer, self.names, self.notes = text, text.tokenizer, text.names, ["The text is read backwards."]
+        self.record = {"backwards": text.record["sha256"]}
+
+    def split(self, name):
+        split = self.text.split(name)
+        return replace(split, tokens=split.tokens[::-1].copy())
+
+
+def load(data, tokenizer, **more):
+    return Backwards(prepare(data, tokenizer))
+
+
+register_data_kind("backwards", DataKind(load=load, of_file=tokens_of_file, of_texts=tokens_of_text))
+
+
+@OBJECTIVES.variant("previous-token")
+class PreviousTokenConfig(NextTokenConfig):
+    """Every token predicts the one before it."""
+
+    reads = ("text", "backwards")
+    judged_on = "backwards"
+
+    def batches(self, data, *, context, batch_size, seed):
+        return WindowBatches(data.part("backwards").split("train").tokens, context=context, batch_size=batch_size, seed=seed)
+'''
+
+
+def test_a_plugin_adds_a_kind_of_data_and_an_objective_that_trains_on_it(tiny, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(module, "_kinds", data_kinds())
+    plugin = tmp_path / "backwards.py"
+    plugin.write_text(PLUGIN)
+    load_plugins([plugin])
+    run = gf.train(tiny, set={"objective": "previous-token"}, out=tmp_path / "run")
+    assert "The text is read backwards." in run.data.notes
+    assert "backwards" in run.data.record["parts"]
+    tokens = run.data.part("text").split("validation").tokens
+    assert run.data.split("validation").tokens.tolist() == tokens[::-1].tolist()
+    assert run.evaluate().metrics["loss"].value > 0
+
+
+def test_a_name_that_is_taken_is_refused(monkeypatch) -> None:
+    monkeypatch.setattr(module, "_kinds", data_kinds())
+    register_data_kind("text", data_kind("text"))  # the same one again, as when a plugin is edited
+    with refused(ConfigError, "name-taken", "'text'"):
+        register_data_kind("text", data_kind("labels"))

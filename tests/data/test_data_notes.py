@@ -5,9 +5,8 @@ from __future__ import annotations
 from glassformer.data import data_notes as notes
 from glassformer.data.config import SplitConfig
 from glassformer.data.reading.corpus import Document, Skipped
-from glassformer.data.reading.duplicates import Repeats
 from glassformer.data.reading.splits import Assignment, Survey
-from glassformer.data.token_files import split_of_documents
+from glassformer.data.token_files import Repeats, split_of_documents
 from glassformer.data.tokenizers.char import CharTokenizer
 from glassformer.data.tokenizers.word import WordTokenizer
 

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.refusals import refused
 
 from glassformer.data.disk_cache import cache_folder, cached_folder
 from glassformer.foundation.errors import DataError
@@ -100,5 +101,5 @@ def test_processes_at_once_make_it_once(cache: Path, tmp_path: Path) -> None:
 def test_a_cache_that_cannot_be_written_to_says_what_to_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "file"))
-    with pytest.raises(DataError, match="set GLASSFORMER_CACHE to a folder that can"):
+    with refused(DataError, "cache-not-writable", "GLASSFORMER_CACHE"):
         cached_folder("area", "key", lambda draft: None)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from glassformer.data import memory_cache as memory
-from glassformer.data.memory_cache import Memory
+from glassformer.data.memory_cache import MemoryCache
 
 
 def test_made_once_and_the_oldest_is_forgotten() -> None:
     made: list[str] = []
-    remembered = Memory[str](2, len)
+    remembered = MemoryCache[str](2, len)
 
     def get(key: str) -> str:
         return remembered.get(key, lambda: made.append(key) or f"of {key}")
@@ -22,7 +22,7 @@ def test_made_once_and_the_oldest_is_forgotten() -> None:
 
 def test_without_a_key_and_too_large_it_is_made_every_time(monkeypatch) -> None:
     made: list[int] = []
-    remembered = Memory[str](2, len)
+    remembered = MemoryCache[str](2, len)
     monkeypatch.setattr(memory, "LARGEST", 3)
     for key, content in ((None, "a"), (None, "a"), ("b", "four"), ("b", "four")):
         remembered.get(key, lambda content=content: made.append(1) or content)

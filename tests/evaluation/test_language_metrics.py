@@ -355,12 +355,12 @@ def test_positions_by_hand() -> None:
 @pytest.mark.parametrize("text", ["the cat sat on a mat", "x", "one\ntwo words\n"])
 def test_nothing_that_nobody_predicted_is_counted(text: str, tmp_path) -> None:
     """With characters as tokens, perplexity by character is perplexity; words that the first token holds are left out."""
-    from glassformer.data.data_kinds import part_kind
+    from glassformer.data.data_kinds import data_kind
     from glassformer.data.tokenizers.base import TOKENIZERS
     from glassformer.evaluation.language_metrics import language_metrics
 
     tokenizer = TOKENIZERS.parse("char").train(lambda: iter([text]), lambda count: None)
-    items = part_kind("text").of_texts(tokenizer, text, record=None)
+    items = data_kind("text").of_texts(tokenizer, text, record=None)
     nats = np.linspace(1.0, 2.0, max(0, len(items.tokens) - 1))
     figures = language_metrics(DocumentLosses.collect(nats, EvaluatedText.of(items, tokenizer)))
     assert figures["character_perplexity"].value == pytest.approx(figures["perplexity"].value)

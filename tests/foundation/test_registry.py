@@ -40,6 +40,12 @@ def test_files_are_found_when_first_asked_for(slot) -> None:
     assert Slot.every["kitchen.spoon"] is slot
 
 
+def test_a_place_may_be_one_module(slot) -> None:
+    one = Slot("kitchen.spoon", "what to stir with", "spoons_of_a_test.wood")
+    assert one.names() == ["wood"]
+    assert "spoons_of_a_test.tin" not in sys.modules
+
+
 def test_a_name_a_mapping_a_config(slot) -> None:
     by_name = slot.parse("wood")
     assert (by_name.kind, by_name.length) == ("wood", 20)

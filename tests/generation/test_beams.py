@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from tests.refusals import refused
 
 import glassformer.generation.beams as beams_module
 from glassformer.foundation.errors import DataError, UsageError
@@ -106,8 +107,8 @@ def test_keys_and_values_take_no_more_than_they_may(monkeypatch):
 
 def test_what_cannot_be_searched_is_a_sentence():
     made = model(context=5)
-    with pytest.raises(DataError, match="Prompt 3 has 6 tokens, but the model reads 1 to 5"):
+    with refused(DataError, "prompt-length", "Prompt 3 has 6 tokens", "1 to 5"):
         search(made, PROMPTS, BeamRule(end_id=END, max_new_tokens=2))
-    with pytest.raises(UsageError, match="beams=0"):
+    with refused(UsageError, "bad-beams", "beams=0"):
         BeamRule(end_id=END, max_new_tokens=2, beams=0)
     assert search(made, [], BeamRule(end_id=END, max_new_tokens=2)) == []

@@ -6,10 +6,11 @@ import random
 
 import pytest
 import torch
+from tests.refusals import refused
 
 from glassformer.foundation.errors import ConfigError, DataError, OutOfMemory, UsageError
 from glassformer.generation import generate as generate_module
-from glassformer.generation.generate import generate
+from glassformer.generation.generate import generate, scores_by_reference, scores_in_generation
 from glassformer.model.config import ModelConfig
 from glassformer.model.slots import MIXERS, POSITIONS
 from glassformer.model.transformer import Transformer, build_model
@@ -100,30 +101,30 @@ def test_nothing_to_do():
 
 def test_an_empty_prompt_begins_with_the_start_mark_or_is_refused():
     model = make_model(context=8)
-    with pytest.raises(DataError, match="Prompt 2 is empty"):
+    with refused(DataError, "empty-prompt", "Prompt 2"):
         generate(model, [[1], []], max_new_tokens=5)
     assert generate(model, [[]], max_new_tokens=5, start_id=7) == generate(model, [[7]], max_new_tokens=5)
 
 
 @pytest.mark.parametrize(
-    ("changes", "error", "named"),
+    ("changes", "error", "reason", "named"),
     [
-        ({"max_new_tokens": -1}, UsageError, "max_new_tokens=-1"),
-        ({"batch_size": 0}, UsageError, "batch_size=0"),
-        ({"seeds": [1, 2]}, UsageError, "2 seeds do not fit 1 prompts"),
-        ({"temperature": -1.0}, UsageError, "temperature=-1"),
-        ({"prompts": [[1], [2, -3, VOCABULARY]]}, DataError, "Prompt 2 holds the id -3"),
-        ({"prompts": [[1, VOCABULARY]]}, DataError, f"id {VOCABULARY}, but this model knows the ids 0 to {VOCABULARY - 1}"),
+        ({"max_new_tokens": -1}, UsageError, "bad-max_new_tokens", "max_new_tokens=-1"),
+        ({"batch_size": 0}, UsageError, "bad-batch_size", "batch_size=0"),
+        ({"seeds": [1, 2]}, UsageError, "seeds-do-not-fit", "2 seeds"),
+        ({"temperature": -1.0}, UsageError, "bad-temperature", "temperature=-1"),
+        ({"prompts": [[1], [2, -3, VOCABULARY]]}, DataError, "unknown-id", "Prompt 2 holds the id -3"),
+        ({"prompts": [[1, VOCABULARY]]}, DataError, "unknown-id", f"the ids 0 to {VOCABULARY - 1}"),
     ],
 )
-def test_mistakes_are_refused_with_a_sentence(changes, error, named):
+def test_mistakes_are_refused_with_a_sentence(changes, error, reason, named):
     settings = {"prompts": [[1]], "max_new_tokens": 3} | changes
-    with pytest.raises(error, match=named):
+    with refused(error, reason, named):
         generate(make_model(context=8), **settings)
 
 
 def test_a_model_that_sees_the_future_cannot_write():
-    with pytest.raises(ConfigError, match=r"model\.causal=false"):
+    with refused(ConfigError, "not-causal", "model.causal=false"):
         generate(make_model(context=8, causal=False), [[1]], max_new_tokens=3)
 
 
@@ -146,7 +147,7 @@ def test_out_of_memory_is_a_sentence(monkeypatch):
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
     monkeypatch.setattr(model, "features", fail)
-    with pytest.raises(OutOfMemory, match="smaller batch_size than 64"):
+    with refused(OutOfMemory, "out-of-memory", "64"):
         generate(model, [[1, 2]], max_new_tokens=3)
 
 
@@ -174,3 +175,19 @@ def test_a_part_that_breaks_the_cache_is_written_by_the_definition_where_roundin
     finally:
         torch.set_float32_matmul_precision(before)
     assert together == generate(model, [[1], [2, 3]], max_new_tokens=20, use_cache=False)
+
+
+PROMPTS = [[3], [1, 2, 3, 4, 5], [7] * 18, list(range(20))]  # the last is longer than the window
+
+
+def test_the_decoder_gives_the_scores_of_the_reference(model) -> None:
+    expected = scores_by_reference(model, PROMPTS)
+    assert expected.shape == (len(PROMPTS), model.dims.vocabulary)
+    torch.testing.assert_close(scores_in_generation(model, PROMPTS), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(expected[1], model(torch.tensor([PROMPTS[1]]))[0, -1].detach())
+
+
+def test_a_part_whose_cache_misleads_is_scored_as_it_generates(model, monkeypatch) -> None:
+    monkeypatch.setattr("glassformer.generation.generate.cache_misleads", lambda model: True)
+    monkeypatch.setattr("glassformer.generation.generate.BatchDecoder", None)
+    assert torch.equal(scores_in_generation(model, PROMPTS), scores_by_reference(model, PROMPTS))

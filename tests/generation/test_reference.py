@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.refusals import refused
 
 from glassformer.foundation.errors import Diverged
-from glassformer.generation.reference import choose_next, next_scores, next_token, seen_ids
+from glassformer.generation.generate import generate
+from glassformer.generation.reference import choose_next, next_scores, next_token, seen_ids, token_choices
 from glassformer.generation.sampling import Sampling
 from glassformer.generation.sequence import TokenSequence
 from glassformer.model.config import ModelConfig
@@ -63,5 +65,21 @@ def test_scores_that_are_no_numbers_end_with_a_sentence(model, bad):
     broken = build_model(ModelConfig(width=12, layers=1, heads=3, context=CONTEXT), VOCABULARY, seed=1).eval()
     with torch.no_grad():
         broken.embedding.weight[0] = bad
-    with pytest.raises(Diverged, match="not finite"):
+    with refused(Diverged, "scores-not-finite"):
         next_token(broken, text_of(4, 0), Sampling())
+
+
+def test_equals_the_reference_beyond_the_context() -> None:
+    model = build_model(ModelConfig.parse({"width": 12, "heads": 3, "layers": 2, "context": 7}), 11, seed=5).eval()
+    prompt = [1, 2, 3]
+    (made,) = generate(model, [prompt], max_new_tokens=19, temperature=1.0)
+    choices = token_choices(model, prompt, made.ids, top=4)
+    assert [one.token for one in choices] == made.ids
+    for place, one in enumerate(choices):
+        sequence = TokenSequence(prompt_index=0, ids=[*prompt, *made.ids[:place]], seed=0, context=7, max_new_tokens=1)
+        with torch.no_grad():
+            chances = next_scores(model, sequence)[0].softmax(-1)
+        torch.testing.assert_close(one.probability, float(chances[one.token]), rtol=1e-4, atol=1e-6)
+        best = chances.topk(4)
+        torch.testing.assert_close([p for _, p in one.alternatives], best.values.tolist(), rtol=1e-4, atol=1e-6)
+    assert token_choices(model, prompt, []) == []

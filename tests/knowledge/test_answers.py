@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.refusals import refused
 
-from glassformer.data.data_kinds import part_kind
+from glassformer.data.data_kinds import data_kind
 from glassformer.evaluation.abstaining import DO_NOT_KNOW, AskOptions
 from glassformer.foundation.errors import DataError, UsageError
 from glassformer.generation.beams import Continuation
@@ -171,11 +171,11 @@ def test_an_answer_may_be_as_long_as_those_of_training(prepared, monkeypatch, tm
     data = people(tmp_path, [long])
     made = prepared("answers", data=data)
     tokenizer, asked = made.data.tokenizer, made.data.split("validation")
-    given = part_kind("questions").of_texts(tokenizer, "Where was Ann Lee born?", record=made.data.record)
+    given = data_kind("questions").of_texts(tokenizer, "Where was Ann Lee born?", record=made.data.record)
     for one in (asked, given):
         monkeypatch.setattr(answers, "search", Knows(tokenizer, [long] * len(one)))
         found = made.objective.ask(made.network, one, made.tools, AskOptions())
         assert {(answer.answer, answer.confidence > 0) for answer in found} == {(long, True)}
-    file = part_kind("questions").of_file(tokenizer, tmp_path / "q.tsv", made.recipe.data, record=made.data.record)
+    file = data_kind("questions").of_file(tokenizer, tmp_path / "q.tsv", made.recipe.data, record=made.data.record)
     assert file.longest_answer == asked.nowhere.longest_answer == len(long) + 1
     assert questions_of_texts(tokenizer, "Where was Ann Lee born?").longest_answer == 32  # where no run is known

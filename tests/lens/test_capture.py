@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from glassformer.lens.capture import capture, changed
-from glassformer.lens.places import Places
+from glassformer.foundation.errors import UnknownName
+from glassformer.lens.capture import Places, capture, changed
 from glassformer.model.slots import MIXERS
 
-from .conftest import KINDS, TEXT
+from .conftest import HEADS, KINDS, LAYERS, TEXT, WIDTH
 
 IDS = torch.tensor([list(TEXT)])
 
@@ -58,3 +58,34 @@ def test_the_same_pattern_for_all_rows_is_there_for_each(network_of) -> None:
     name = places.patterns[0]
     assert name is not None
     assert capture(places, IDS.repeat(4, 1), [name]).values[name].shape[0] == 4
+
+
+def test_by_layer(network_of) -> None:
+    places = Places(network_of())
+    assert places.patterns == ["blocks.0.attention.mixer.pattern", "blocks.1.attention.mixer.pattern"]
+    assert places.outputs == ["blocks.0.attention.heads", "blocks.1.attention.heads"]
+    assert places.streams == ["embedded", "blocks.0.after", "blocks.1.after"]
+
+
+def test_every_place_has_the_axes_that_it_says(network_of) -> None:
+    sizes = {"batch": 1, "head": HEADS, "query": len(TEXT), "key": len(TEXT), "position": len(TEXT)}
+    for mixer in MIXERS.names():
+        places = Places(network_of(mixer=mixer))
+        found = capture(places, torch.tensor([list(TEXT)]), list(places.by_name)).values
+        assert set(found) == set(places.by_name)
+        for name, value in found.items():
+            axes = places[name].axes
+            assert value.dim() == len(axes), name
+            for size, axis in zip(value.shape, axes):
+                kv_heads = axis == "head" and mixer == "grouped" and not name.endswith(("pattern", "scores", "heads"))
+                assert kv_heads or axis in ("channel", "neuron") or size == sizes[axis], (name, axis)
+        assert found["blocks.0.after"].shape[-1] == WIDTH
+
+
+def test_a_mixer_without_a_pattern(network_of) -> None:
+    assert Places(network_of(mixer="none", positions="none")).patterns == [None] * LAYERS
+
+
+def test_an_unknown_place(network_of) -> None:
+    with pytest.raises(UnknownName, match=r"Did you mean 'blocks\.0\.after'"):
+        Places(network_of())["blocks.0.afer"]

@@ -16,7 +16,7 @@ def mask(seed: int, draw: int, *shape: int) -> torch.Tensor:
     noise = DropoutMasks(torch.tensor(seed))
     kept = torch.empty(0)
     for _ in range(draw):
-        kept = noise.kept(torch.empty(shape), SHARE)
+        kept = noise.keep_mask(torch.empty(shape), SHARE)
     return kept.double()
 
 

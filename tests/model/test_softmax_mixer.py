@@ -40,7 +40,7 @@ def test_definition_equals_kernel(context_name: str, with_bias: bool, scale: flo
     q, k, v = (torch.randn(B, H, n, E).double() for n in (T, keys, keys))
     bias = torch.randn(1, H, T, keys).double() if with_bias else None
     reference = mixer.mix(attention_scores(q, k, scale=scale), v, context, bias)
-    torch.testing.assert_close(mixer.fused_mix(q, k, v, context, bias, scale=scale), reference)
+    torch.testing.assert_close(mixer.attend(q, k, v, context, bias, scale=scale), reference)
 
 
 @pytest.mark.parametrize("width", [4, 9])
@@ -49,7 +49,7 @@ def test_queries_wider_or_narrower_than_values(width: int) -> None:
     q, k = (torch.randn(B, H, T, width).double() for _ in range(2))
     v = torch.randn(B, H, T, E).double()
     reference = mixer.mix(attention_scores(q, k), v, AttentionContext(causal=True), None)
-    torch.testing.assert_close(mixer.fused_mix(q, k, v, AttentionContext(causal=True), None), reference)
+    torch.testing.assert_close(mixer.attend(q, k, v, AttentionContext(causal=True), None), reference)
 
 
 def test_a_look_at_scores_or_pattern_leaves_the_fast_path() -> None:

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from glassformer.foundation.errors import DiskFull, UsageError
-from glassformer.networks.pretrained import PretrainedConfig
+from glassformer.networks.pretrained_encoder import PretrainedConfig
 from glassformer.pretrained import adapters
 from glassformer.pretrained.adapters import save_adapter, save_merged
 

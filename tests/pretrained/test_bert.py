@@ -9,7 +9,7 @@ import pytest
 from glassformer.data.tokenizers.byte import ByteTokenizer
 from glassformer.model.config import ModelConfig
 from glassformer.pretrained.architecture import Settings
-from glassformer.pretrained.bert import BERT, Encoder, RoBERTa
+from glassformer.pretrained.bert import BERT, EncoderArchitecture, RoBERTa
 
 SMALL = {"hidden_size": 24, "num_attention_heads": 6, "num_hidden_layers": 2, "intermediate_size": 40, "layer_norm_eps": 1e-7}
 
@@ -23,7 +23,7 @@ SMALL = {"hidden_size": 24, "num_attention_heads": 6, "num_hidden_layers": 2, "i
         (RoBERTa(), {"lm_head.dense.weight"}, "masked"),
     ],
 )
-def test_the_head_follows_from_the_tensors(architecture: Encoder, tensors: set[str], head: str) -> None:
+def test_the_head_follows_from_the_tensors(architecture: EncoderArchitecture, tensors: set[str], head: str) -> None:
     values = architecture.read(Settings(SMALL, "config.json"), tensors)
     assert ModelConfig.parse(values).head.kind == head
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+from torch import nn
 
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.files import sha256_of_file
-from glassformer.pretrained.encoders import folder_tokenizer, load_encoder
+from glassformer.pretrained.encoders import folder_tokenizer, load_encoder, set_dropout, stated_dropout
 
 transformers = pytest.importorskip("transformers")
 
@@ -46,3 +48,26 @@ def test_weights_of_another_model_are_refused(bert_folder: Path, tmp_path: Path)
 
 def test_the_tokenizer_is_the_folders(bert_folder: Path) -> None:
     assert folder_tokenizer(str(bert_folder)).encode("w5 w9") == [5, 9]
+
+
+@pytest.mark.parametrize(
+    ("settings", "share"),
+    [
+        ({"hidden_dropout_prob": 0.2, "classifier_dropout": None}, 0.2),
+        ({"hidden_dropout_prob": 0.2, "classifier_dropout": 0.3}, 0.3),
+        ({"dropout": 0.15, "seq_classif_dropout": 0.25}, 0.25),
+        ({"classifier_dropout": 0.0}, 0.0),
+        ({}, 0.1),
+    ],
+)
+def test_a_head_has_the_share_that_is_stated_for_heads(settings: dict[str, float | None], share: float) -> None:
+    assert stated_dropout(SimpleNamespace(**settings)) == share
+
+
+def test_one_share_in_modules_numbers_and_places_left_empty() -> None:
+    encoder = nn.Sequential(nn.Dropout(0.1), nn.Identity())
+    encoder.attention_dropout = 0.1  # type: ignore[assignment]
+    encoder.out_drop = nn.Identity()
+    set_dropout(encoder, 0.4)
+    assert (encoder[0].p, encoder.attention_dropout, encoder.out_drop.p) == (0.4, 0.4, 0.4)
+    assert isinstance(encoder[1], nn.Identity)

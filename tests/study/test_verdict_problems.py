@@ -131,13 +131,13 @@ class TestUnusualSets:
 class TestWithoutPairs:
     rules = Rules((6,), LOSS, by_pairs=False)
 
-    def test_a_change_is_judged_against_all_kept_runs_of_the_baseline(self):
+    def test_a_change_is_judged_against_all_cached_runs_of_the_baseline(self):
         of = base(32)
         verdict = one(Trials("alibi", of.values[:6] - 0.2), self.rules, of)
         assert verdict.verdict == "better"
         assert verdict.evidence.base_runs == 32
         assert any("6 runs of the change, 32 stored runs of the baseline" in detail for detail in verdict.details)
 
-    def test_a_kept_run_that_failed_makes_it_invalid(self):
+    def test_a_cached_run_that_failed_makes_it_invalid(self):
         of = Trials("base", base(32).values, {20: Problem.DIVERGED})
         assert one(Trials("alibi", of.values[:6] - 0.2), self.rules, of).verdict == "invalid"

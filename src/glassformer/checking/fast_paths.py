@@ -13,14 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.checks.check_report import CheckReport
-from glassformer.checks.law_results import short_error
+from glassformer.checks.check_report import CheckReport, short_error
 from glassformer.checks.passes import relative, same_generators
 from glassformer.checks.paths import OTHER_PATH, check_loss, check_same
-from glassformer.checks.state import Snapshot
+from glassformer.checks.snapshot import Snapshot
 from glassformer.data.batches import Batch
 from glassformer.foundation.errors import GlassformerError
-from glassformer.generation.scores import scores_by_reference, scores_in_generation
+from glassformer.generation.generate import scores_by_reference, scores_in_generation
 from glassformer.model.losses import IGNORED
 from glassformer.model.transformer import Transformer
 from glassformer.training.cuda_graph import GraphedStep

@@ -1,8 +1,11 @@
-"""``CheckReport``: each law passed, broken, or "cannot tell" with a reason; as JSON, text, HTML. Imports no torch."""
+"""``CheckReport``: each law passed, broken, or "cannot tell" with a reason; as JSON, text, HTML. Imports no torch.
+
+``LawResults`` collects the outcomes while the laws are tested.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any, Literal
@@ -22,6 +25,15 @@ ABOUT: dict[Law, str] = {
     "path": "a compiled, captured or low-precision path gives what the plain one gives",
     "cache": "reading in pieces with a cache gives what reading at once gives",
 }
+BROKEN: dict[Law, str] = {
+    "causality": "a leak from the future: the token at {source} changes {measured}",
+    "batch": "a leak from other rows: the token at {source} of another row changes {measured}",
+    "state": "state between calls: what an earlier call read changes {measured}",
+    "padding": "padding matters: what stands hidden at {source} changes {measured}",
+    "labels": "the target is seen: of all targets in turn at {source}, {measured} do not belong to one distribution, and "
+    "miss it",
+    "cache": "the cache matters: read on from position {source} with a cache, {measured} change",
+}
 
 
 @dataclass(frozen=True)
@@ -40,45 +52,15 @@ class Finding:
     example: dict[str, Any]
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "law": self.law,
-            "where": self.where,
-            "from_position": self.from_position,
-            "to_position": self.to_position,
-            "size": self.size,
-            "example": self.example,
-        }
+        return vars(self).copy()
 
     @property
     def sentence(self) -> str:
-        how = f"by {self.size:.3g} ({self.example.get('mode', 'evaluation')} mode, {self.example.get('precision', 'float64')})"
         measured = self.example.get("measured", "scores")
-        match self.law:
-            case "causality":
-                what = f"a leak from the future: the token at {self.from_position} changes the {measured} at {self.to_position}"
-            case "batch":
-                what = (
-                    f"a leak from other rows: the token at {self.from_position} of another row changes the {measured} at "
-                    f"{self.to_position}"
-                )
-            case "state":
-                what = f"state between calls: what an earlier call read changes the {measured} at {self.to_position}"
-            case "padding":
-                what = (
-                    f"padding matters: what stands hidden at {self.from_position} changes the {measured} at {self.to_position}"
-                )
-            case "labels":
-                what = (
-                    f"the target is seen: of all targets in turn at {self.from_position}, the {measured} at {self.to_position}"
-                )
-                what += " do not belong to one distribution, and miss it"
-            case "path":
-                return f"path: {self.where} differs from the plain one: its {measured} {how}."
-            case "cache":
-                what = (
-                    f"the cache matters: read on from position {self.from_position} with a cache, the {measured} at "
-                    f"{self.to_position} change"
-                )
+        how = f"by {self.size:.3g} ({self.example.get('mode', 'evaluation')} mode, {self.example.get('precision', 'float64')})"
+        if self.law == "path":
+            return f"path: {self.where} differs from the plain one: its {measured} {how}."
+        what = BROKEN[self.law].format(source=self.from_position, measured=f"the {measured} at {self.to_position}")
         return f"{self.law}: {what} {how}. It enters at {self.where}."
 
 
@@ -140,7 +122,7 @@ class CheckReport:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> CheckReport:
-        """The inverse of ``to_dict``; also reads reports of versions without "cannot tell"."""
+        """The inverse of ``to_dict``."""
         return cls(
             document["subject"],
             tuple(Finding(**finding) for finding in document["findings"]),
@@ -148,7 +130,7 @@ class CheckReport:
             dict(document["not_judged"]),
             tuple(document["notes"]),
             document["seconds"],
-            dict(document.get("cannot_tell", {})),
+            dict(document["cannot_tell"]),
         )
 
     def require(self) -> None:
@@ -205,4 +187,51 @@ class CheckReport:
 
 def _both(first: Mapping[Law, str], second: Mapping[Law, str]) -> dict[Law, str]:
     """Sentences by law, concatenated where both have one."""
-    return {**first, **{law: f"{first[law]}; {said}" if law in first else said for law, said in second.items()}}
+    return {**first, **{law: f"{first[law]}; {text}" if law in first else text for law, text in second.items()}}
+
+
+class LawResults:
+    """Collects the outcomes of laws for a report; an exception in one law does not affect the others."""
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self.tested: dict[Law, str] = {}
+        self.cannot_tell: dict[Law, str] = {}
+        self.not_judged: dict[Law, str] = {}
+        self.notes: dict[str, None] = {}
+
+    def judge(self, law: Law, test: Callable[[], Finding | None], way: Callable[[], str], unsure: str | None = None) -> None:
+        """``test`` returns a finding or None; ``unsure``: why None would not prove the law."""
+        try:
+            found = test()
+        except Exception as error:  # a third-party model may raise anything
+            self.cannot_tell[law] = short_error(error)
+            return
+        if found is not None:
+            self.findings.append(found)
+        elif unsure is not None:
+            self.cannot_tell[law] = unsure
+            return
+        self.tested[law] = way()
+
+    def note(self, sentences: Iterable[str]) -> None:
+        self.notes.update(dict.fromkeys(sentences))
+
+    def add(self, other: LawResults) -> None:
+        """Adds the results with the head to those without it."""
+        self.findings.extend(other.findings)
+        for law, way in other.tested.items():
+            self.tested[law] = f"{self.tested[law]}; through the head: {way}" if law in self.tested else way
+        self.cannot_tell.update(other.cannot_tell)
+        self.not_judged.update(other.not_judged)
+        self.note(other.notes)
+
+    def report(self, subject: str, seconds: float) -> CheckReport:
+        findings, notes = tuple(self.findings), tuple(self.notes)
+        return CheckReport(subject, findings, self.tested, self.not_judged, notes, seconds, cannot_tell=self.cannot_tell)
+
+
+def short_error(error: BaseException) -> str:
+    """The type of an error and the first line of its message."""
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    return f"{type(error).__name__}: {first[:200]}" if first else type(error).__name__

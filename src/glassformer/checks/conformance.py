@@ -37,8 +37,8 @@ SLOTS = ("model.positions", "model.mixer", "model.merge", "model.norm", "model.f
 
 
 @dataclass(frozen=True)
-class VariantCase:
-    """A variant with its settings, in a tiny model."""
+class VariantExample:
+    """A variant with one of its ``examples`` of settings, in a tiny model."""
 
     slot: str
     kind: str
@@ -83,41 +83,41 @@ class VariantCase:
         """Training targets: the next token at each position, or a label of each row."""
         return self.ids(length)[:, 0] if self.pools else self.ids(length).roll(-1, 1)
 
-    def require(self, held: bool, sentence: str) -> None:
-        if not held:
+    def require(self, met: bool, sentence: str) -> None:
+        if not met:
             raise CheckFailed(f"{self}: {sentence}")
 
 
 @dataclass(frozen=True)
-class Case:
-    """One requirement for one variant."""
+class ConformanceCase:
+    """One requirement on one variant with one example of its settings."""
 
-    variant: VariantCase
+    variant: VariantExample
     name: str
-    law: Callable[[VariantCase], None] = field(repr=False, compare=False)
+    requirement: Callable[[VariantExample], None] = field(repr=False, compare=False)
 
     def run(self) -> None:
         """Raises ``CheckFailed`` when the requirement is not met."""
-        self.law(self.variant)
+        self.requirement(self.variant)
 
     def __str__(self) -> str:
         return f"{self.variant}-{self.name}"
 
 
-def cases(slot: str | None = None, kind: str | None = None) -> list[Case]:
+def cases(slot: str | None = None, kind: str | None = None) -> list[ConformanceCase]:
     """All cases of all variants, of one slot, or of one variant; each with all of its ``examples``."""
     if slot is not None and slot not in SLOTS:
-        raise UsageError(f"slot={slot!r} is not part of a model; conformance is for {', '.join(SLOTS)}.")
+        raise UsageError(f"slot={slot!r} is not part of a model; conformance is for {', '.join(SLOTS)}.", reason="unknown-slot")
     found = []
     for path in SLOTS if slot is None else (slot,):
         for name in Slot.every[path].names() if kind is None else (kind,):
             for settings in Slot.every[path].get(name).examples:
-                reads_on = not getattr(Slot.every[path].get(name), "pools", False)  # a pooled output may depend on all tokens
-                usual = VariantCase(path, name, settings, causal=reads_on)
-                found += [Case(usual, law, test) for law, test in LAWS_OF_A_VARIANT.items()]
-                if not reads_on:
-                    continue
-                found.append(Case(VariantCase(path, name, settings, causal=False), "laws", keeps_the_laws))
+                pools = getattr(Slot.every[path].get(name), "pools", False)  # a pooled output may depend on all tokens
+                example = VariantExample(path, name, settings, causal=not pools)
+                found += [ConformanceCase(example, title, requirement) for title, requirement in REQUIREMENTS.items()]
+                if not pools:
+                    in_encoder = VariantExample(path, name, settings, causal=False)
+                    found.append(ConformanceCase(in_encoder, "laws", check_laws))
     return found
 
 
@@ -132,17 +132,17 @@ def conform(slot: str, kind: str) -> dict[str, str]:
     return failed
 
 
-def says_what_it_is(variant: VariantCase) -> None:
+def check_docstring(variant: VariantExample) -> None:
     line = type(variant.part).one_line()
     variant.require(line.endswith("."), f"the first line of its docstring is no sentence: {line!r}.")
 
 
-def comes_back_from_plain_values(variant: VariantCase) -> None:
+def check_config_round_trip(variant: VariantExample) -> None:
     config = variant.config
     variant.require(ModelConfig.parse(config.to_dict()) == config, "its config is not what its plain values are read back as.")
 
 
-def gives_the_right_shapes(variant: VariantCase) -> None:
+def check_shapes(variant: VariantExample) -> None:
     model, seen = variant.model().eval(), {}
     watched = {name: module for name, module in model.named_modules() if name.endswith((".mixer", ".merge", ".feedforward"))}
     with ExitStack() as stack:
@@ -160,7 +160,7 @@ def gives_the_right_shapes(variant: VariantCase) -> None:
     variant.require(bool(scores.isfinite().all()), "a score is not finite.")
 
 
-def keeps_the_laws(variant: VariantCase) -> None:
+def check_laws(variant: VariantExample) -> None:
     """Causality, batch, padding, cache: each holds, or is declared in ``breaks`` and really broken."""
     report = check_model(variant.model())
     declared = type(variant.part).breaks
@@ -171,7 +171,7 @@ def keeps_the_laws(variant: VariantCase) -> None:
         variant.require(unjudged, f"``breaks`` declares {law!r}, but the check finds that it holds.")
 
 
-def fast_path_equals_definition(variant: VariantCase) -> None:
+def check_fast_path(variant: VariantExample) -> None:
     """With a hook on every tap the reference implementation runs; the logits must equal those without hooks."""
     model = variant.model().double().eval()
     key_padding_mask_BS = torch.zeros(ROWS, LENGTH, dtype=torch.bool)
@@ -186,13 +186,13 @@ def fast_path_equals_definition(variant: VariantCase) -> None:
         )
 
 
-def counts_its_parameters(variant: VariantCase) -> None:
+def check_parameter_count(variant: VariantExample) -> None:
     counted = sum(part.parameters for part in parts_of(variant.config, VOCABULARY))
     real = sum(parameter.numel() for parameter in variant.model().parameters())
     variant.require(counted == real, f"the formulas say {counted} parameters, the model has {real}.")
 
 
-def counts_its_flops(variant: VariantCase) -> None:
+def check_flop_count(variant: VariantExample) -> None:
     """As torch counts them on the reference implementation."""
     model = variant.model().eval()
     with looked_at(model), torch.no_grad(), FlopCounterMode(display=False) as counter:
@@ -202,7 +202,7 @@ def counts_its_flops(variant: VariantCase) -> None:
     variant.require(counted == real, f"the formulas say {counted} FLOPs, torch counts {real}.")
 
 
-def gradients_reach_every_parameter(variant: VariantCase) -> None:
+def check_gradients(variant: VariantExample) -> None:
     """Every parameter, except what the part declares as ``untrained``, which no gradient may reach."""
     model = variant.model()
     summed_cross_entropy(model(variant.ids(SIZES["context"])), variant.targets(SIZES["context"])).backward()
@@ -217,12 +217,14 @@ def gradients_reach_every_parameter(variant: VariantCase) -> None:
         variant.require(bool(gradient.any()) or not gradient.numel(), f"no gradient reaches {name}.")
 
 
-def is_drawn_from_the_seed(variant: VariantCase) -> None:
+def check_seed(variant: VariantExample) -> None:
     """Every parameter is initialised from the seed: no uninitialised memory, equal seeds give equal models, others differ."""
     with _uninitialised_is_nan():
         model = variant.model(seed=3)
     for name, tensor in model.state_dict().items():
-        variant.require(bool(tensor.isfinite().all()), f"{name} is not drawn; define ``draw(generator)`` in its module.")
+        variant.require(
+            bool(tensor.isfinite().all()), f"{name} is not initialised; define ``init_weights(generator)`` in its module."
+        )
     twin, other = variant.model(seed=3).state_dict(), variant.model(seed=4).state_dict()
     variant.require(
         all(torch.equal(tensor, twin[name]) for name, tensor in model.state_dict().items()), "equal seeds give other models."
@@ -230,14 +232,14 @@ def is_drawn_from_the_seed(variant: VariantCase) -> None:
     variant.require(any(not torch.equal(tensor, other[name]) for name, tensor in twin.items()), "the seed changes nothing.")
 
 
-def comes_back_from_a_file(variant: VariantCase) -> None:
+def check_save_and_load(variant: VariantExample) -> None:
     model, fresh = variant.model(seed=3).eval(), variant.model(seed=4).eval()
     data = safetensors.torch.save({name: tensor.contiguous().clone() for name, tensor in model.state_dict().items()})
     fresh.load_state_dict(safetensors.torch.load(data), strict=True)
     variant.require(torch.equal(model(variant.ids()), fresh(variant.ids())), "a saved and loaded model gives other scores.")
 
 
-def learns(variant: VariantCase) -> None:
+def check_learning(variant: VariantExample) -> None:
     """Some steps on one batch (20, unless the variant states more) lower its loss."""
     model, ids_BT, steps = variant.model(), variant.ids(), variant.part.steps_to_learn
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.0)
@@ -254,18 +256,18 @@ def learns(variant: VariantCase) -> None:
     )
 
 
-LAWS_OF_A_VARIANT: dict[str, Callable[[VariantCase], None]] = {
-    "docstring": says_what_it_is,
-    "plain values": comes_back_from_plain_values,
-    "shapes": gives_the_right_shapes,
-    "laws": keeps_the_laws,
-    "fast path": fast_path_equals_definition,
-    "parameters": counts_its_parameters,
-    "flops": counts_its_flops,
-    "gradients": gradients_reach_every_parameter,
-    "seed": is_drawn_from_the_seed,
-    "file": comes_back_from_a_file,
-    "learns": learns,
+REQUIREMENTS: dict[str, Callable[[VariantExample], None]] = {
+    "docstring": check_docstring,
+    "plain values": check_config_round_trip,
+    "shapes": check_shapes,
+    "laws": check_laws,
+    "fast path": check_fast_path,
+    "parameters": check_parameter_count,
+    "flops": check_flop_count,
+    "gradients": check_gradients,
+    "seed": check_seed,
+    "file": check_save_and_load,
+    "learns": check_learning,
 }
 
 

@@ -7,18 +7,19 @@ its logits then differ is reported as a note, not as a broken law.
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from glassformer.checks.state import Snapshot
+from glassformer.checks.snapshot import Snapshot
 from glassformer.checks.subject import LONGEST_TRIED, Subject, longest_that_runs, scores_in
 from glassformer.foundation.errors import DataError, MissingDependency, UnknownName
+from glassformer.pretrained.tuning.base import forward_arguments
 
 CONTEXT_NAMES = (
     "max_position_embeddings",
@@ -76,7 +77,7 @@ class _Call:
 
     def __init__(self, model: Any, config: Any) -> None:
         self.model = model
-        self.accepted = _forward_arguments(model)
+        self.accepted = forward_arguments(model)
         self.books = config.num_codebooks if type(model).__name__.startswith("Musicgen") else 1
         """Rows that belong to one example: these models read several streams as rows of one batch."""
 
@@ -100,30 +101,19 @@ def _special_ids(config: Any) -> Iterator[int]:
             yield from (token for token in (value if isinstance(value, list | tuple) else [value]) if isinstance(token, int))
 
 
-def _forward_arguments(model: Any) -> set[str]:
-    """The arguments of the forward pass, with those of a base class that it passes keywords to."""
-    passes = [vars(base)["forward"] for base in type(model).__mro__ if "forward" in vars(base)]
-    return {name for forward in passes for name in inspect.signature(forward).parameters}
-
-
 def _add_paddings(subject: Subject, call: _Call, token: int) -> None:
-    first = _first_position(subject, call, token) if "position_ids" in call.accepted else None
-
-    def masked(key_padding_mask_BS: Tensor) -> dict[str, Tensor]:
-        return {"attention_mask": (~key_padding_mask_BS).long()}
-
     def right(ids_BT: Tensor, key_padding_mask_BS: Tensor) -> Tensor:
-        return call(ids_BT, **masked(key_padding_mask_BS))[0]
+        return call(ids_BT, attention_mask=(~key_padding_mask_BS).long())[0]
 
-    def left(ids_BT: Tensor, key_padding_mask_BS: Tensor) -> Tensor:
-        if first is None:
-            return call(ids_BT, **masked(key_padding_mask_BS))[0]
-        positions_BT = ((~key_padding_mask_BS).long().cumsum(1) - 1).clamp(min=0) + first
-        return call(ids_BT, **masked(key_padding_mask_BS), position_ids=positions_BT)[0]
+    def left(ids_BT: Tensor, key_padding_mask_BS: Tensor, first: int) -> Tensor:
+        mask_BS = (~key_padding_mask_BS).long()
+        return call(ids_BT, attention_mask=mask_BS, position_ids=(mask_BS.cumsum(1) - 1).clamp(min=0) + first)[0]
 
-    subject.paddings = {"right": right, "left": left}
+    first = _first_position(subject, call, token) if "position_ids" in call.accepted else None
     if first is None:
-        subject.moves = frozenset({"left"})
+        subject.paddings, subject.moves = {"right": right, "left": right}, frozenset({"left"})
+    else:
+        subject.paddings = {"right": right, "left": partial(left, first=first)}
 
 
 def _first_position(subject: Subject, call: _Call, token: int) -> int | None:

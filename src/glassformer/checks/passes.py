@@ -1,7 +1,7 @@
-"""One forward pass of the checked model in a given setting (mode, precision, weights, code path), without side effects.
+"""Forward passes of the checked model in a given setting, without side effects; and the first module where two differ.
 
-Two passes in the same setting draw the same random numbers, so that dropout masks are equal, and start from the same state:
-whatever a pass writes into the model is restored before the next.
+Two passes in the same setting (mode, precision, weights, code path) draw the same random numbers, so that dropout masks are
+equal, and start from the same state: whatever a pass writes into the model is restored before the next.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.checks.double import InDouble
-from glassformer.checks.state import Snapshot
+from glassformer.checks.snapshot import Snapshot
 from glassformer.checks.subject import Subject
+from glassformer.model.tap import Tap
 
 ROUNDING = {torch.float64: 2.0**14, torch.float32: 2.0**6, torch.bfloat16: 4.0, torch.float16: 4.0}
 """Tolerance in units of eps by precision, for repeating the same computation: 4e-12, 8e-6, 3e-2, 4e-3.
@@ -97,7 +98,8 @@ class Passes:
         """The result of ``call`` in this setting; side effects are undone, unless they are under test."""
         graded = (setting.graded or setting.mode == "training") and not self.ungraded
         try:
-            with torch.set_grad_enabled(graded), self._set(setting), self._precision(setting):
+            precision = self._doubles[setting.randomised] if setting.precision == "float64" else self.around()
+            with torch.set_grad_enabled(graded), self._set(setting), precision:
                 return call().detach()
         finally:
             if restore:
@@ -176,7 +178,10 @@ class Passes:
     def calibrate(self, ids_BT: Tensor) -> list[str]:
         """Determines whether float64 works, the lowest precision used, and the noise between identical passes."""
         notes = []
-        self._try_gradients(ids_BT)
+        try:
+            self.scores(Setting(mode="training", precision="as trained"), ids_BT)
+        except Exception:  # inference-only code may fail with gradients on; then it is run without
+            self.ungraded = True
         for mode, precision in itertools.product(("evaluation", "training"), ("float64", "as trained")):
             setting = Setting(mode=mode, precision=precision)  # type: ignore[arg-type]
             first, second = self.scores(setting, ids_BT), self.scores(setting, ids_BT)
@@ -187,7 +192,12 @@ class Passes:
                 notes.append(f"Two equal passes ({mode} mode, {precision}) differ by {noise:.1g} of the largest score.")
             if first.isnan().any():
                 self.not_numbers = f"{'every' if first.isnan().all() else 'a'} score is not a number (NaN, {mode} mode)"
-        first, again = self.scores(Setting(), ids_BT), self.run(Setting(), lambda: self._reseeded(ids_BT))
+
+        def reseeded() -> Tensor:
+            self.reseed(step=1)
+            return self.forward(Setting(), ids_BT)
+
+        first, again = self.scores(Setting(), ids_BT), self.run(Setting(), reseeded)
         if relative(first, again) > self.allowed(Setting(), first.dtype):
             notes.append("In evaluation mode too the scores depend on random numbers; every pass here draws the same ones.")
         self.eps["float64"] = max(self.eps["float64"], self._doubles[False].eps)
@@ -201,10 +211,6 @@ class Passes:
                 self.eps["as trained"] = max(self.eps["as trained"], torch.finfo(lower).eps)
         return notes
 
-    def _reseeded(self, ids_BT: Tensor) -> Tensor:
-        self.reseed(step=1)
-        return self.forward(Setting(), ids_BT)
-
     @property
     def why_unsure(self) -> str | None:
         """Why a law without findings is still not passed: NaN, or noise beyond rounding."""
@@ -214,13 +220,6 @@ class Passes:
             if noise > self._rounding(precision, torch.float64):
                 return f"two equal passes ({precision}) differ by {noise:.1g} of the largest score, and noise can hide a leak"
         return None
-
-    def _try_gradients(self, ids_BT: Tensor) -> None:
-        """Inference-only code may fail with gradients on; then it is run without."""
-        try:
-            self.scores(Setting(mode="training", precision="as trained"), ids_BT)
-        except Exception:
-            self.ungraded = True
 
     def forward(self, setting: Setting, ids_BT: Tensor) -> Tensor:
         """The call for ``run``: whole rows by the code path of the setting."""
@@ -264,11 +263,8 @@ class Passes:
         self.reseed()
         with ExitStack() as stack:
             for tap in self.subject.taps() if setting.looked_at else ():
-                stack.callback(tap.register_forward_hook(_no_op_hook).remove)
+                stack.callback(tap.register_forward_hook(lambda module, inputs, output: None).remove)
             yield
-
-    def _precision(self, setting: Setting) -> AbstractContextManager[Any]:
-        return self._doubles[setting.randomised] if setting.precision == "float64" else self.around()
 
 
 @contextmanager
@@ -283,10 +279,6 @@ def same_generators(device: torch.device) -> Iterator[None]:
         random.setstate(state)
         if numpy:
             numpy.random.set_state(numpy_state)
-
-
-def _no_op_hook(module: Any, inputs: Any, output: Any) -> None:
-    """A hook that does nothing."""
 
 
 def differing(first: Tensor, second: Tensor) -> Tensor:
@@ -325,3 +317,114 @@ def largest(scores: Tensor) -> float:
 def relative(first: Tensor, second: Tensor) -> float:
     """The largest difference relative to the largest magnitude."""
     return float(difference(first, second).max()) / largest(first)
+
+
+@dataclass(frozen=True)
+class Region:
+    """The part that must agree: positions ``start`` to ``stop`` of row ``row``, of ``rows`` rows of ``length`` tokens."""
+
+    rows: int
+    length: int
+    row: int
+    start: int
+    stop: int
+
+    def of(self, tensor: Tensor) -> Tensor | None:
+        """That part of an activation, by the sizes of its axes; None where they are ambiguous."""
+        time_axes = [axis for axis, size in enumerate(tensor.shape) if size == self.length and axis > 0]
+        if not time_axes and tensor.ndim and tensor.shape[0] == self.rows * self.length:  # rows and time in one axis
+            tensor = tensor.unflatten(0, (self.rows, self.length))
+            time_axes = [1]
+        elif not time_axes and tensor.ndim and tensor.shape[0] == self.length:  # time first
+            time_axes = [0]
+        if not time_axes:
+            return None
+        for axis in time_axes:  # an attention pattern has two
+            tensor = tensor.narrow(axis, self.start, self.stop - self.start)
+        batch_axis = 1 if time_axes[0] == 0 else 0
+        if tensor.ndim <= batch_axis or tensor.shape[batch_axis] in (1, self.length):
+            return tensor
+        if tensor.shape[batch_axis] % self.rows:
+            return None
+        share = tensor.shape[batch_axis] // self.rows  # heads and rows may share an axis
+        return tensor.narrow(batch_axis, self.row * share, share)
+
+
+def locate(
+    passes: Passes,
+    setting: Setting,
+    first: Callable[[], Tensor],
+    second: Callable[[], Tensor],
+    first_region: Region,
+    second_region: Region,
+    *,
+    same_shape: bool = True,
+    only_last: bool = False,
+) -> str:
+    """The name of the module where the two passes differ first within their regions.
+
+    ``only_last``: the second pass calls the model several times; only the last call is compared.
+    """
+    one, other = _record(passes, setting, first, first_region), _record(passes, setting, second, second_region)
+    if only_last:
+        other = other[-len(one) :]
+    for (place, tensors), (_, twins) in zip(one, other):
+        for tensor, again in zip(tensors, twins):
+            if tensor.shape != again.shape or not tensor.numel() or torch.equal(tensor, again):
+                continue
+            if not tensor.is_floating_point():
+                return place
+            allowed = passes.allowed(setting, tensor.dtype, same_shape=same_shape)
+            if float(difference(tensor, again).max()) > allowed * largest(tensor):
+                return place
+    return passes.subject.name
+
+
+def _record(
+    passes: Passes, setting: Setting, call: Callable[[], Tensor], region: Region
+) -> list[tuple[str, tuple[Tensor, ...]]]:
+    """Inputs and outputs of modules in execution order, each with the module at fault if it is the first difference.
+
+    If an output differs first, that is the module itself; if an input differs first, it is the calling module.
+    """
+    events: list[tuple[str, tuple[Tensor, ...]]] = []
+    callers: list[str] = []
+
+    def note(place: str, values: Any) -> None:
+        parts = (region.of(tensor) for tensor in _tensors(values))
+        events.append((place, tuple(part.detach().clone() for part in parts if part is not None)))
+
+    def entering(name: str) -> Callable[..., None]:
+        def hook(module: nn.Module, inputs: Any, keywords: Any) -> None:
+            if callers:
+                note(callers[-1], (inputs, keywords))
+            callers.append(name)
+
+        return hook
+
+    def leaving(name: str) -> Callable[..., None]:
+        def hook(module: nn.Module, inputs: Any, output: Any) -> None:
+            callers.pop()
+            note(name, output)
+
+        return hook
+
+    with ExitStack() as stack:
+        for name, module in passes.subject.named_modules():
+            if isinstance(module, Tap) and not setting.looked_at:
+                continue  # a hook on a tap would disable the fast path
+            stack.callback(module.register_forward_pre_hook(entering(name), with_kwargs=True).remove)
+            stack.callback(module.register_forward_hook(leaving(name)).remove)
+        passes.run(setting, call)
+    return events
+
+
+def _tensors(values: Any) -> Iterator[Tensor]:
+    if isinstance(values, Tensor):
+        yield values
+    elif isinstance(values, dict):
+        for value in values.values():
+            yield from _tensors(value)
+    elif isinstance(values, tuple | list):
+        for value in values:
+            yield from _tensors(value)

@@ -1,18 +1,19 @@
 """``Subject``, the common interface of everything that is checked: token ids -> logits, with padding and a cache if any.
 
-For our Transformer, any module and any function; Hugging Face models are in checks/huggingface.py.
+For our Transformer, any module and any function; Hugging Face models are in checks/huggingface.py. ``Probes`` draws the
+inputs that a subject is tested with.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from glassformer.checks.state import Snapshot
+from glassformer.checks.snapshot import Snapshot
 from glassformer.foundation.errors import UsageError
 from glassformer.model.tap import Tap
 
@@ -22,6 +23,15 @@ LARGE_VOCABULARY = 2048
 """From this size on the head costs more than the rest, so the model without its head is checked separately, too."""
 WORK_PER_PAIR = 2000
 """Multiplications per pair of positions, besides the parameters: attention scores and softmax of all heads and layers."""
+SHORT = (2, 3, 5, 8, 13)
+"""Lengths at which every cut is tested."""
+TOKENS_AT_ONCE = 1 << 14
+SCORES_AT_ONCE = 1 << 25
+"""A table of 2^25 float64 scores is 256 MiB."""
+QUICK_WORK = 1e11
+"""Budget of multiplications for a quick check; a larger model is tested at fewer positions, but at least at some."""
+ROWS_OF_A_CHECK = 250
+"""Full rows in a check without a budget."""
 
 
 class Padded(Protocol):
@@ -77,8 +87,7 @@ class Subject:
 
     @property
     def device(self) -> torch.device:
-        tensors = (tensor for module in self.modules.values() for tensor in (*module.parameters(), *module.buffers()))
-        return next((tensor.device for tensor in tensors), torch.device("cpu"))
+        return device_of(self.modules.values())
 
     @property
     def parameters(self) -> int:
@@ -92,6 +101,11 @@ class Subject:
 
     def taps(self) -> list[Tap]:
         return [module for _, module in self.named_modules() if isinstance(module, Tap)]
+
+
+def device_of(modules: Iterable[nn.Module]) -> torch.device:
+    tensors = (tensor for module in modules for tensor in (*module.parameters(), *module.buffers()))
+    return next((tensor.device for tensor in tensors), torch.device("cpu"))
 
 
 def is_network(target: Any) -> bool:
@@ -178,7 +192,8 @@ def callable_subject(
     if subject.vocabulary < 2 or subject.context < 2:
         raise UsageError(
             f"{name} cannot be checked with a vocabulary of {subject.vocabulary} and a context of {subject.context}: "
-            "both must be at least 2; give them with vocabulary= and context=."
+            "both must be at least 2; give them with vocabulary= and context=.",
+            reason="too-small-to-check",
         )
     return subject
 
@@ -192,12 +207,14 @@ def scores_in(output: Any) -> Tensor:
         output = output[0]
     if not isinstance(output, Tensor) or output.ndim < 2 or not output.is_floating_point():
         raise UsageError(
-            f"The checked function gave {type(output).__name__}, but must map token ids [B, T] to a float tensor [B, T, ...]."
+            f"The checked function gave {type(output).__name__}, but must map token ids [B, T] to a float tensor [B, T, ...].",
+            reason="no-scores",
         )
     if output.ndim == 2:
         raise UsageError(
             f"The checked function gave one number per token ({list(output.shape)}), but a check needs scores: [B, T, V] for "
-            "token ids [B, T]."
+            "token ids [B, T].",
+            reason="one-number-per-token",
         )
     return output.flatten(2)
 
@@ -291,9 +308,76 @@ def _vocabulary_tried(subject: Subject) -> int:
     scores = runs(subject, torch.zeros(1, 2, dtype=torch.long))
     if scores is None:
         raise UsageError(
-            f"{subject.name} does not run on token ids of shape [1, 2]; it must map ids [B, T] to scores [B, T, V]."
+            f"{subject.name} does not run on token ids of shape [1, 2]; it must map ids [B, T] to scores [B, T, V].",
+            reason="does-not-run",
         )
     for size in (scores.shape[-1], 256, 64, 16, 8, 4, 2):
         if size >= 2 and runs(subject, torch.full((1, 2), size - 1)) is not None:
             return size
     return 1
+
+
+class Probes:
+    """Draws the inputs of one check, deterministic in the seed, as many as the budget allows."""
+
+    def __init__(self, subject: Subject, *, seed: int = 0, quick: bool = True) -> None:
+        self.subject, self.quick = subject, quick
+        self.brief = quick and subject.inside is not None
+        """Whether the model without its head was checked separately, so that full rows only test the head."""
+        self.generator = torch.Generator().manual_seed(seed)
+        usable = [token for token in range(subject.vocabulary) if token not in subject.reserved_ids]
+        self.usable = torch.tensor(usable)
+        self._place = torch.full((subject.vocabulary,), 0)
+        self._place[self.usable] = torch.arange(len(usable))
+        self.share = min(1.0, QUICK_WORK / (subject.row_work * ROWS_OF_A_CHECK)) if quick else 1.0
+        """The fraction of positions that is tested."""
+
+    @property
+    def heavy(self) -> bool:
+        """Whether full rows are so expensive that minor code paths are tested on short rows only."""
+        return self.brief or self.share < 0.5
+
+    def affordable(self, wanted: int, *, least: int = 1) -> int:
+        """The fraction of ``wanted`` positions that the budget allows."""
+        return max(least, round(wanted * self.share))
+
+    def rows(self, rows: int, length: int) -> Tensor:
+        """Random rows; the last of several repeats one token."""
+        ids_BT = self.usable[torch.randint(len(self.usable), (rows, length), generator=self.generator)]
+        if rows > 2:
+            ids_BT[-1] = ids_BT[-1, 0]
+        return ids_BT.to(self.subject.device)
+
+    def others(self, ids_BT: Tensor) -> Tensor:
+        """Rows that differ at every position."""
+        step_BT = torch.randint(1, len(self.usable), ids_BT.shape, generator=self.generator)
+        return self.usable[(self._place[ids_BT.cpu()] + step_BT) % len(self.usable)].to(ids_BT.device)
+
+    def changed_from(self, ids_BT: Tensor, cut_B: Tensor) -> Tensor:
+        """The rows with every token from each row's cut on replaced."""
+        later_BT = torch.arange(ids_BT.shape[1], device=ids_BT.device) >= cut_B.to(ids_BT.device).unsqueeze(1)
+        return torch.where(later_BT, self.others(ids_BT), ids_BT)
+
+    def long_lengths(self) -> list[int]:
+        """Half the context and one less than all of it."""
+        context = self.subject.context
+        return sorted({context // 2 + 1, context - 1} - {context} - set(SHORT) - {0, 1})
+
+    def cuts(self, length: int, *, wanted: int = 20) -> list[int]:
+        """Cut positions: all of a short row or in a thorough check; else both ends, powers of two, and random ones.
+
+        Always includes the cut before the last token, since some faults show only there.
+        """
+        every = list(range(1, length))
+        if length <= max(SHORT) or not self.quick:
+            return every
+        needed = [length - 1, 1, length // 2]
+        wanted = self.affordable(wanted, least=min(wanted // 4 + 1, len(needed)))
+        powers = [cut for power in range(2, length.bit_length()) for cut in (1 << power, length - (1 << power))]
+        shuffled = [every[i] for i in torch.randperm(len(every), generator=self.generator).tolist()]
+        chosen = dict.fromkeys(cut for cut in (*needed, *powers, *shuffled) if 1 <= cut < length)
+        return sorted(list(chosen)[:wanted])  # the last cut is the first of them
+
+    def rows_at_once(self, length: int) -> int:
+        """As many rows as fit comfortably into memory."""
+        return max(1, min(TOKENS_AT_ONCE // length, SCORES_AT_ONCE // (length * self.subject.vocabulary)))

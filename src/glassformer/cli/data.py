@@ -159,14 +159,15 @@ def _configured(source: str, document: str | None, column: str | None, changes: 
     if source not in SETS and source != "-" and not Path(source).expanduser().exists():
         raise UsageError(
             f"There is no set and no file {source!r}.{did_you_mean(source, SETS)} Sets: {', '.join(SETS)}; or give the path of "
-            "a text."
+            "a text.",
+            reason="no-set-or-file",
         )
-    given: dict[str, Any] = {"data": {"set" if source in SETS else "path": source}, "tokenizer": {}}
+    values: dict[str, Any] = {"data": {"set" if source in SETS else "path": source}, "tokenizer": {}}
     if document is not None:
-        given["data"]["document"] = document
+        values["data"]["document"] = document
     if column is not None:
-        given["data"]["text_column"] = int(column) if column.isdecimal() else column
-    values = override(given, changes_of(changes))
+        values["data"]["text_column"] = int(column) if column.isdecimal() else column
+    values = override(values, changes_of(changes))
     return DataConfig.parse(values["data"], at="data"), values["tokenizer"]
 
 

@@ -14,7 +14,7 @@ from glassformer.cli.options import Json, Plugin, RunArgument
 from glassformer.foundation.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from glassformer.lens.effects import HeadEffects
+    from glassformer.lens.interventions import HeadEffects
     from glassformer.lens.look import Look
     from glassformer.run import Run
 
@@ -61,7 +61,14 @@ def command(
     """Look inside: what the model does with a text. Attention maps, logit lens, loss by token, scores of every head."""
     from glassformer.run import load
 
-    _refuse_contradictions(layer, head, compare, film, ablate, texts, out_)
+    if film and compare is not None:
+        raise UsageError("--film and --compare are both given; give one of them.")
+    if head is not None and layer is None:
+        raise UsageError(f"--head {head} is given without --layer; say which layer it is in.")
+    if texts is not None and ablate is None:
+        raise UsageError(f"--texts {texts} is read only with --ablate; give --ablate zero, mean or resample, or drop --texts.")
+    if out_ is not None and out_.suffix.lower() not in (".html", *PICTURES):
+        raise UsageError(f"--out {out_} must end in .html, {', '.join(PICTURES)}.")
     loaded = load(run, plugins=plugin or (), watch=remarks())
     looks = _looks(loaded, text, checkpoint, hide or (), compare, film)
     if layer is not None:
@@ -93,50 +100,27 @@ EXPLAINED = (
 )
 
 
-def _refuse_contradictions(
-    layer: int | None,
-    head: int | None,
-    compare: str | None,
-    film: bool,
-    ablate: str | None,
-    texts: Path | None,
-    out_: Path | None,
-) -> None:
-    if film and compare is not None:
-        raise UsageError("--film and --compare are both given; give one of them.")
-    if head is not None and layer is None:
-        raise UsageError(f"--head {head} is given without --layer; say which layer it is in.")
-    if texts is not None and ablate is None:
-        raise UsageError(f"--texts {texts} is read only with --ablate; give --ablate zero, mean or resample, or drop --texts.")
-    if out_ is not None and out_.suffix.lower() not in (".html", *PICTURES):
-        raise UsageError(f"--out {out_} must end in .html, {', '.join(PICTURES)}.")
-
-
 def _looks(run: Run, text: str, checkpoint: str, hide: Any, compare: str | None, film: bool) -> list[Look]:
+    from glassformer.run import load
+
     if film:
         from glassformer.runs.film import moments
 
         return [run.look(text, checkpoint=step, hide=hide) for step in moments(run.directory)]
     looks = [run.look(text, checkpoint=checkpoint, hide=hide)]
     if compare is not None:
-        other = _other(run, text, compare, hide)
+        if compare in ("untrained", "best", "last") or compare.isdigit():
+            other = run.look(text, checkpoint=compare, hide=hide)
+        else:
+            other = load(compare, watch=remarks()).look(text, hide=hide)
+            other.name = Path(compare).name
         if other.queries != looks[0].queries:
             say(
                 f"The two tokenizers split the text differently ({len(other.queries)} and {len(looks[0].queries)} tokens), so "
                 "positions do not correspond; compare what heads do, not places."
             )
-        looks.insert(0, other)  # before stands on the left
+        looks.insert(0, other)  # what it is compared with stands on the left
     return looks
-
-
-def _other(run: Run, text: str, compare: str, hide: Any) -> Look:
-    from glassformer.run import load
-
-    if compare in ("untrained", "best", "last") or compare.isdigit():
-        return run.look(text, checkpoint=compare, hide=hide)
-    look = load(compare, watch=remarks()).look(text, hide=hide)
-    look.name = Path(compare).name
-    return look
 
 
 def _rows(run: Run, texts: Path | None) -> list[list[int]] | None:

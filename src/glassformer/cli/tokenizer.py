@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,19 +40,22 @@ def train_command(
     from glassformer.data.tokenizers.base import TOKENIZERS
     from glassformer.data.tokenizers.bpe import BPETokenizerConfig
 
-    given = changes_of(settings) | ({} if level is None else {"level": level})
+    chosen = changes_of(settings) | ({} if level is None else {"level": level})
     if "vocab" in TOKENIZERS.get(kind).model_fields:
-        given |= {} if vocab is None else {"vocab": vocab}
+        chosen |= {} if vocab is None else {"vocab": vocab}
     elif vocab is not None:
         say(f"--vocab {vocab} is not used: tokenizers of the kind {kind!r} have no such setting.")
-    config = TOKENIZERS.parse({"kind": kind, **given})
+    config = TOKENIZERS.parse({"kind": kind, **chosen})
     target = out_file / "tokenizer.json" if out_file.is_dir() else out_file
     if target.exists() and not overwrite:
-        raise UsageError(f"{target} is there already; choose another --out, or replace it with --overwrite.")
+        raise UsageError(
+            f"{target} is there already; choose another --out, or replace it with --overwrite.", reason="file-exists"
+        )
     with watching() as watcher:
-        count, merge = _counting(watcher, files), _merging(watcher)
-        more: dict[str, Any] = {"merged": merge} if isinstance(config, BPETokenizerConfig) else {}
-        tokenizer = config.train(lambda: _lines(files), count, **more)
+        callbacks: list[Any] = [_counting(watcher, files)]
+        if isinstance(config, BPETokenizerConfig):
+            callbacks.append(partial(watcher.progress, "merging"))
+        tokenizer = config.train(lambda: _lines(files), *callbacks)
     tokenizer.save(target)
     if json:
         print_json({"file": str(target), "kind": tokenizer.kind, "size": tokenizer.size, "asked": vocab})
@@ -74,7 +78,7 @@ def encode_command(
     from glassformer.data.tokenizers.files import load_tokenizer
 
     if text is not None and file is not None:
-        raise UsageError("TEXT and --file are both given; give one of them.")
+        raise UsageError("TEXT and --file are both given; give one of them.", reason="two-texts")
     tokenizer = load_tokenizer(tok)
     ids = tokenizer.encode(_whole(file) if file else _standard_input() if text is None else text)
     pieces = [tokenizer.token_text(one) for one in ids]
@@ -120,12 +124,12 @@ def show_command(
 
     With WORD: the steps by which it is merged. A word in the middle of a text begins with a space: " word".
     """
-    from glassformer.data.tokenizers.anatomy import count_tokens, describe, follow
     from glassformer.data.tokenizers.files import load_tokenizer
+    from glassformer.data.tokenizers.inspection import count_tokens, describe, follow
 
     tokenizer = load_tokenizer(tok)
     if picture is not None and word is None:
-        raise UsageError("--out draws the merges of a word; give WORD too.")
+        raise UsageError("--out draws the merges of a word; give WORD too.", reason="picture-without-word")
     if word is not None:
         words = follow(tokenizer, word)
         if picture is not None:
@@ -159,7 +163,8 @@ def _print_facts(facts: dict[str, Any], limit: int | None) -> None:
         print_table("\nmerges in order", ["merge", "left", "right", "token", "id"], shown)
         if len(shown) < len(merges):
             out().print(f"... and {len(merges) - len(shown):,} more (--limit 0 lists all)", markup=False)
-    longest = [[str(token["id"]), visible(token["text"]), _or_dash(token["bytes"])] for token in facts["longest"]]
+    sizes = ["-" if token["bytes"] is None else str(token["bytes"]) for token in facts["longest"]]
+    longest = [[str(token["id"]), visible(token["text"]), size] for token, size in zip(facts["longest"], sizes)]
     print_table("\nlongest tokens", ["id", "token", "bytes"], longest)
     if facts["rarest"] is None:
         say("With --file TEXT: the rarest tokens of that text, and those it never uses.")
@@ -176,8 +181,8 @@ def _print_words(words: Sequence[dict[str, Any]]) -> None:
     for word in words:
         names = [f"{step['rank']}: {visible(step['left'])} + {visible(step['right'])}" for step in word["steps"]]
         margin = max(map(len, ["symbols", *names])) + 3
-        lines = [visible(word["word"]), "symbols".ljust(margin) + _pieces(word["symbols"])]
-        lines += [name.ljust(margin) + _pieces(step["tokens"]) for name, step in zip(names, word["steps"])]
+        rows = [("symbols", word["symbols"]), *((name, step["tokens"]) for name, step in zip(names, word["steps"]))]
+        lines = [visible(word["word"]), *(name.ljust(margin) + "  ".join(map(visible, tokens)) for name, tokens in rows)]
         lines += ["ids".ljust(margin) + " ".join(map(str, word["ids"])), ""]
         sys.stdout.write("\n".join(lines) + "\n")
 
@@ -189,7 +194,9 @@ def _draw(words: Sequence[dict[str, Any]], file: Path) -> None:
 
     if len(words) != 1:
         cut = " | ".join(visible(word["word"]) for word in words)
-        raise UsageError(f"A picture shows one word, but this text is {len(words)}: {cut}; give one of them.")
+        raise UsageError(
+            f"A picture shows one word, but this text is {len(words)}: {cut}; give one of them.", reason="several-words"
+        )
     (word,) = words
     rows = [MergeRow("symbols", [(visible(symbol), 1) for symbol in word["symbols"]])]
     for step in word["steps"]:
@@ -204,14 +211,6 @@ def _draw(words: Sequence[dict[str, Any]], file: Path) -> None:
 def visible(text: str) -> str:
     """Spaces as a sign that can be seen, and line ends and the like as Python writes them."""
     return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text).replace(" ", "␣")
-
-
-def _pieces(tokens: Sequence[str]) -> str:
-    return "  ".join(map(visible, tokens))
-
-
-def _or_dash(value: int | None) -> str:
-    return "-" if value is None else str(value)
 
 
 def _lines(files: Sequence[Path]) -> Iterator[str]:
@@ -241,14 +240,18 @@ def _ids(text: str) -> list[int]:
         return [int(word) for word in words if word]
     except ValueError:
         wrong = next(word for word in words if not re.fullmatch(r"[+-]?\d+", word))
-        raise UsageError(f"IDS: {wrong!r} is not a whole number; write ids like 12 7 300 or 12,7,300.") from None
+        raise UsageError(
+            f"IDS: {wrong!r} is not a whole number; write ids like 12 7 300 or 12,7,300.", reason="not-an-id"
+        ) from None
 
 
 def _counting(watcher: Watcher, files: Sequence[Path]) -> Callable[[int], None]:
     try:
         total = sum(file.stat().st_size for file in files)
     except OSError as error:
-        raise DataError(f"cannot be read ({error.strerror}); check the path.", file=error.filename) from None
+        raise DataError(
+            f"cannot be read ({error.strerror}); check the path.", file=error.filename, reason="unreadable"
+        ) from None
     done = 0
 
     def tell(more: int) -> None:
@@ -257,7 +260,3 @@ def _counting(watcher: Watcher, files: Sequence[Path]) -> Callable[[int], None]:
         watcher.progress("reading", done, max(total, done))
 
     return tell
-
-
-def _merging(watcher: Watcher) -> Callable[[int, int], None]:
-    return lambda done, total: watcher.progress("merging", done, total)

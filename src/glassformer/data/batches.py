@@ -88,7 +88,8 @@ class WindowBatches:
         if len(tokens_N) < context + 1:
             raise DataError(
                 f"The training text has {len(tokens_N)} tokens, but model.context={context} needs at least {context + 1}; "
-                "give more text or a smaller context."
+                "give more text or a smaller context.",
+                reason="text-too-short",
             )
         self.tokens_N, self.context, self.batch_size, self.seed = tokens_N, context, batch_size, seed
         self.windows = max(1, (len(tokens_N) - context) // context)

@@ -6,13 +6,15 @@ Holds choices only and opens no file. ``sources`` turns it into files.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from glassformer.foundation.config import Config
-from glassformer.foundation.errors import ConfigError, UnknownName
-from glassformer.knowledge.worlds import WorldConfig
+from glassformer.foundation.registry import Slot, VariantConfig
+
+if TYPE_CHECKING:
+    from glassformer.data.reading.named_sets import DataSources
 
 DocumentKind = Literal["line", "block", "file", "article"]
 NO_DATA = "none"
@@ -33,6 +35,11 @@ class SplitConfig(Config):
     """Draws which documents; its own, so that runs with other seeds hold out the same."""
     stratify: bool = False
     """Of labelled texts, hold out the share of each label by itself, so that none is missing by chance."""
+
+    def held_out(self, *, validation: bool, test: bool) -> SplitConfig:
+        """The same without the shares that are not held out, since there are files of their own."""
+        shares = {"validation": self.validation if validation else 0.0, "test": self.test if test else 0.0}
+        return self.model_copy(update=shares)
 
     @model_validator(mode="after")
     def _leaves_something(self) -> Self:
@@ -57,16 +64,22 @@ class QuestionsConfig(Config):
         return [file for file in (self.train, self.validation, self.test, self.nowhere) if file]
 
 
+class GeneratedSetConfig(VariantConfig):
+    """A data set that is computed from settings."""
+
+    def find(self) -> DataSources:
+        """Its files, generated on the first call."""
+        raise NotImplementedError
+
+
+GENERATED_SETS: Slot[GeneratedSetConfig] = Slot(
+    "data.set", "a data set that is computed from settings", "glassformer.knowledge.worlds"
+)
+
+
 def _parsed_set(value: Any) -> Any:
-    """A mapping with ``kind`` -> the settings of a made-up set; a name stays a name."""
-    if not isinstance(value, Mapping):
-        return value
-    kind = value.get("kind")
-    if not isinstance(kind, str):
-        raise ConfigError(f"data.set={dict(value)!r} must be a name, or a mapping with 'kind'; known kinds: world.")
-    if kind != WorldConfig.kind:
-        raise UnknownName("data.set.kind", kind, [WorldConfig.kind])
-    return WorldConfig.parse({key: one for key, one in value.items() if key != "kind"}, at="data.set")
+    """A mapping with ``kind`` -> the settings of a generated set; a name stays a name."""
+    return GENERATED_SETS.parse(value) if isinstance(value, Mapping) else value
 
 
 def _parsed_questions(value: Any) -> Any:
@@ -79,7 +92,7 @@ class DataConfig(Config):
     """``set`` (a named or a made-up one) or ``path`` (a file, a folder, or - for standard input), and how to read it."""
 
     added_later: ClassVar[frozenset[str]] = frozenset({"questions", "pair_column"})
-    set: Annotated[str | SerializeAsAny[WorldConfig] | None, BeforeValidator(_parsed_set)] = None
+    set: Annotated[str | SerializeAsAny[GeneratedSetConfig] | None, BeforeValidator(_parsed_set)] = None
     """A named set (`glassformer data list`), or a mapping with `kind` for a made-up one."""
     path: str | None = None
     """A text of yours: a file, a folder, or `-` for standard input. A relative path counts from where you are, or from the
@@ -120,13 +133,13 @@ class DataConfig(Config):
             raise ValueError(f"exactly one of set and path says where the text is, but {which}.")
         if self.path == "" or self.set == "":
             raise ValueError("set and path may not be empty text.")
-        given = {key: getattr(self, key) for key in ("text_column", "pair_column", "label_column")}
-        if len({type(column) for column in given.values() if column is not None}) > 1:
-            shown = ", ".join(f"{key}={column!r}" for key, column in given.items() if column is not None)
+        columns = {key: getattr(self, key) for key in ("text_column", "pair_column", "label_column")}
+        if len({type(column) for column in columns.values() if column is not None}) > 1:
+            shown = ", ".join(f"{key}={column!r}" for key, column in columns.items() if column is not None)
             raise ValueError(
                 f"{shown} must all be names (the first row is a header) or all be numbers counted from 1 (there is no header)."
             )
-        for key, column in given.items():
+        for key, column in columns.items():
             if column == "" or (isinstance(column, int) and column < 1):
                 raise ValueError(f"{key}={column!r} must be a name, or a number counted from 1.")
         return self

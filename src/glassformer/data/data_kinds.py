@@ -1,7 +1,7 @@
-"""The parts of prepared data (text, questions, labels) by name: how each is prepared, or read from a user's file or texts.
+"""Kinds of data by name ("text", "labels", "questions"): how each is prepared, or read from a user's file or texts.
 
-An objective names the parts it reads; a part is prepared once, and its items have stable ids. A new kind of
-part is one entry in ``KINDS`` and one module.
+An objective names the kinds it reads; each is prepared once, and its items have stable ids. A kind is added with
+``register_data_kind``: here, in one of the modules of ``ELSEWHERE``, or in a plugin.
 """
 
 from __future__ import annotations
@@ -11,16 +11,18 @@ from dataclasses import dataclass
 from typing import Any, Protocol, final
 
 from glassformer.data.config import DataConfig
-from glassformer.data.labels.label_texts import texts_given, texts_to_ask
-from glassformer.data.labels.labelled_texts import load_labels, texts_of_file
+from glassformer.data.labels.labelled_texts import load_labels, texts_given, texts_of_file, texts_to_ask
 from glassformer.data.prepare import ProgressCallback, prepare, tokens_of_file, tokens_of_text
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.foundation.errors import ConfigError, UnknownName
-from glassformer.knowledge.questions import prepare_questions, questions_of_file, questions_of_texts
+from glassformer.foundation.registry import import_all
+
+ELSEWHERE = ("glassformer.knowledge.questions",)
+"""Modules above this package that register kinds; imported by name when a kind is looked up. None imports torch."""
 
 
-class Part(Protocol):
-    """One prepared part."""
+class DataPart(Protocol):
+    """The prepared data of one kind."""
 
     tokenizer: Tokenizer
 
@@ -41,46 +43,68 @@ class Part(Protocol):
 
 
 @dataclass(frozen=True)
-class PartKind:
-    """``load``: (data, tokenizer, marks, progress, expect) -> part. The others read items outside any split.
+class DataKind:
+    """The functions of one kind of data.
 
-    ``of_file``: (tokenizer, path, data config), ``of_texts``: (tokenizer, texts); both are told the ``record`` of the run's
-    data, where there is a run.
+    ``load(data, tokenizer, *, marks, progress, expect)`` prepares a recipe's data. The others read items outside any split:
+    ``of_file(tokenizer, path, data, *, record)`` and ``of_texts(tokenizer, texts, *, record)``, where ``record`` is that of a
+    run's data, or None. A kind that can be asked also takes ``pairs`` in ``of_texts``, the second texts of pairs, and may have
+    ``to_ask``, which reads a file as ``of_file`` does, but without labels.
     """
 
-    load: Callable[..., Part]
+    load: Callable[..., DataPart]
     of_file: Callable[..., Any]
     of_texts: Callable[..., Any]
     to_ask: Callable[..., Any] | None = None
-    """Reads a file of items without labels; None: ``of_file`` reads those, too."""
 
 
-KINDS: dict[str, PartKind] = {
-    "text": PartKind(load=prepare, of_file=tokens_of_file, of_texts=tokens_of_text),
-    "labels": PartKind(load=load_labels, of_file=texts_of_file, of_texts=texts_given, to_ask=texts_to_ask),
-    "questions": PartKind(load=prepare_questions, of_file=questions_of_file, of_texts=questions_of_texts),
-}
+_kinds: dict[str, DataKind] = {}
 
 
-def part_kind(name: str) -> PartKind:
-    """The kind of part called ``name``."""
-    if name not in KINDS:
-        raise UnknownName("part of the data", name, KINDS)
-    return KINDS[name]
+def register_data_kind(name: str, kind: DataKind) -> None:
+    """Adds a kind of data. A name that is taken is refused, unless by the same function: an edited plugin is loaded again."""
+    taken = _kinds.get(name)
+    if taken is not None and _origin(taken) != _origin(kind):
+        raise ConfigError(
+            f"There already is a kind of data {name!r} (of {taken.load.__module__}); choose another name.", reason="name-taken"
+        )
+    _kinds[name] = kind
+
+
+def _origin(kind: DataKind) -> tuple[str, str]:
+    return kind.load.__module__, kind.load.__qualname__
+
+
+register_data_kind("text", DataKind(load=prepare, of_file=tokens_of_file, of_texts=tokens_of_text))
+register_data_kind("labels", DataKind(load=load_labels, of_file=texts_of_file, of_texts=texts_given, to_ask=texts_to_ask))
+
+
+def data_kinds() -> dict[str, DataKind]:
+    """Every kind by name, those of loaded plugins included."""
+    import_all(ELSEWHERE)
+    return dict(_kinds)
+
+
+def data_kind(name: str) -> DataKind:
+    """The kind of data called ``name``."""
+    known = data_kinds()
+    if name not in known:
+        raise UnknownName("kinds of data", name, known, else_try="Your own is loaded with --plugin FILE.py.")
+    return known[name]
 
 
 @final
 class PreparedData:
     """The parts an objective reads, and the tokenizer they share. ``judged_on``: the part whose splits are evaluated."""
 
-    def __init__(self, parts: Mapping[str, Part], judged_on: str) -> None:
+    def __init__(self, parts: Mapping[str, DataPart], judged_on: str) -> None:
         self.parts, self.judged_on = dict(parts), judged_on
         self.tokenizer = next(iter(self.parts.values())).tokenizer
 
     def part(self, name: str) -> Any:
         """One part; raises if it was not prepared."""
         if name not in self.parts:
-            raise ConfigError(f"These data have no {name}; they have: {', '.join(self.parts)}.")
+            raise ConfigError(f"These data have no {name}; they have: {', '.join(self.parts)}.", reason="part-not-prepared")
         return self.parts[name]
 
     @property
@@ -114,9 +138,9 @@ def prepare_parts(
     expect: Mapping[str, Any] | None = None,
 ) -> PreparedData:
     """Prepares the parts in order; the first one's tokenizer serves all. ``expect``: the record of an earlier preparation."""
-    parts: dict[str, Part] = {}
+    parts: dict[str, DataPart] = {}
     for name in reads:
         before = expect if not parts else ((expect or {}).get("parts") or {}).get(name)
-        parts[name] = part_kind(name).load(data, tokenizer, marks=marks, progress=progress, expect=before)
+        parts[name] = data_kind(name).load(data, tokenizer, marks=marks, progress=progress, expect=before)
         tokenizer = parts[name].tokenizer
     return PreparedData(parts, judged_on)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from glassformer.data.reading.corpus import Skipped
-from glassformer.data.reading.duplicates import Repeats
 from glassformer.data.reading.splits import Assignment, Survey
-from glassformer.data.token_files import TokenSplit
+from glassformer.data.token_files import Repeats, TokenSplit
 from glassformer.data.tokenizers.base import Tokenizer
 
 
@@ -16,7 +15,7 @@ def about_split(assignment: Assignment, found: Survey, splits: Mapping[str, Toke
     if assignment.by == "nothing":
         return []
     if assignment.by == "position":
-        shares = ", then ".join(f"{100 * assignment.shares[part]:.3g} % for {part}" for part in assignment.parts[1:])
+        shares = ", then ".join(f"{100 * assignment.shares[part]:.3g} % for {part}" for part in assignment.splits[1:])
         what = "is one document" if found.documents == 1 else f"has only {found.documents} documents"
         return [f"The text {what}, so it is split by position: the end of it is held out ({shares})."]
     sentences = []

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from glassformer.data.config import DataConfig
-from glassformer.data.labels.label_sources import LabelParts, read_rows
-from glassformer.data.prepare import Prepared, ProgressCallback, prepare, reading_of
-from glassformer.data.reading.corpus import Document, Source, read
-from glassformer.data.reading.named_sets import SETS
-from glassformer.data.reading.sources import find_parts
+from glassformer.data.prepare import PreparedText, ProgressCallback, prepare, reading_of
+from glassformer.data.reading.corpus import Document, Source, read, read_rows
+from glassformer.data.reading.named_sets import SETS, LabelSources
+from glassformer.data.reading.sources import find_sources
 from glassformer.data.token_files import TokenSplit
 from glassformer.data.tokenizers.base import TokenizerConfig
 
@@ -27,7 +26,7 @@ def list_sets() -> list[dict[str, Any]]:
 
 def first_documents(data: DataConfig, *, count: int = 5, characters: int = 1000) -> dict[str, Any]:
     """The first documents as they are read, each cut at ``characters``. Reads no further than it has to."""
-    parts = find_parts(data)
+    parts = find_sources(data)
     shown = []
     for document in islice(_whole(parts.train, characters), count):
         text = document.text[:characters]
@@ -45,7 +44,7 @@ def first_documents(data: DataConfig, *, count: int = 5, characters: int = 1000)
     }
 
 
-def _labels(labelled: LabelParts | None, text: Source, *, last: int) -> dict[int, str]:
+def _labels(labelled: LabelSources | None, text: Source, *, last: int) -> dict[int, str]:
     """By line, the names of the labels (the labels themselves where they have none) of a set whose text is labelled."""
     if labelled is None or labelled.train.files != text.files or len(text.files) > 1:
         return {}
@@ -55,19 +54,19 @@ def _labels(labelled: LabelParts | None, text: Source, *, last: int) -> dict[int
 
 def _whole(source: Source, characters: int) -> Any:
     """Documents, not pieces of them; what comes after the first ``characters`` of one is left out."""
-    held: Document | None = None
+    document: Document | None = None
     for piece in read(source):
-        if held is not None and piece.continues:
-            if len(held.text) <= characters:
-                held = Document(held.text + piece.text, held.source, held.line)
+        if document is not None and piece.continues:
+            if len(document.text) <= characters:
+                document = Document(document.text + piece.text, document.source, document.line)
             continue
-        if held is not None:
-            yield held
-        held = piece
+        if document is not None:
+            yield document
+        document = piece
         if len(piece.text) > characters and len(source.files) == 1 and source.document == "file":
             break  # no need to read the rest of a large file
-    if held is not None:
-        yield held
+    if document is not None:
+        yield document
 
 
 def measure(
@@ -88,7 +87,7 @@ def lengths_of(split: TokenSplit) -> np.ndarray:
     return np.diff(split.starts, append=split.num_tokens)
 
 
-def _details(split: TokenSplit, prepared: Prepared) -> dict[str, Any]:
+def _details(split: TokenSplit, prepared: PreparedText) -> dict[str, Any]:
     lengths = lengths_of(split)
     at = np.quantile(lengths, list(QUANTILES.values()), method="inverted_cdf").tolist()
     return {
@@ -101,6 +100,6 @@ def _details(split: TokenSplit, prepared: Prepared) -> dict[str, Any]:
     }
 
 
-def _excerpt(split: TokenSplit, number: int, prepared: Prepared) -> str:
+def _excerpt(split: TokenSplit, number: int, prepared: PreparedText) -> str:
     text = prepared.tokenizer.decode(split.document(number)[:_EXCERPT].tolist()).strip()
     return text if len(text) <= _EXCERPT else text[:_EXCERPT] + "…"

@@ -65,7 +65,8 @@ def _make_writable(folder: Path) -> None:
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
     if not os.access(folder, os.W_OK):
-        raise DataError("cannot be written to; set GLASSFORMER_CACHE to a folder that can.", file=folder)
+        rule = "cannot be written to; set GLASSFORMER_CACHE to a folder that can."
+        raise DataError(rule, file=folder, reason="cache-not-writable")
 
 
 @contextmanager

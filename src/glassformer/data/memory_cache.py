@@ -17,12 +17,12 @@ LARGEST = 64 << 20
 
 
 @final
-class Memory(Generic[T]):
+class MemoryCache(Generic[T]):
     """The last ``most`` objects, each of at most LARGEST bytes by ``size``."""
 
     def __init__(self, most: int, size: Callable[[T], int]) -> None:
         self._most, self._size = most, size
-        self._things: OrderedDict[Hashable, T] = OrderedDict()
+        self._objects: OrderedDict[Hashable, T] = OrderedDict()
         self._lock = Lock()
 
     def get(self, key: Hashable | None, make: Callable[[], T]) -> T:
@@ -30,18 +30,18 @@ class Memory(Generic[T]):
         if key is None:
             return make()
         with self._lock:
-            if key in self._things:
-                self._things.move_to_end(key)
-                return self._things[key]
+            if key in self._objects:
+                self._objects.move_to_end(key)
+                return self._objects[key]
         made = make()
         if self._size(made) <= LARGEST:
             with self._lock:
-                self._things[key] = made
-                while len(self._things) > self._most:
-                    self._things.popitem(last=False)
+                self._objects[key] = made
+                while len(self._objects) > self._most:
+                    self._objects.popitem(last=False)
         return made
 
     def clear(self) -> None:
         """Empties the cache."""
         with self._lock:
-            self._things.clear()
+            self._objects.clear()

@@ -12,28 +12,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
-from glassformer.data import data_notes as say
+from glassformer.data import data_notes
 from glassformer.data.config import DataConfig
 from glassformer.data.disk_cache import cached_folder
 from glassformer.data.reading.corpus import Document, Skipped, Source, read
-from glassformer.data.reading.duplicates import repeats_of
-from glassformer.data.reading.named_sets import Parts, find_set
+from glassformer.data.reading.named_sets import DataSources, find_set
 from glassformer.data.reading.sources import (
-    STANDARD_INPUT,
     at_places,
-    find_parts,
+    find_sources,
     fingerprint_of,
     places_of,
     size_of,
     source_at,
     stamp_of,
 )
-from glassformer.data.reading.splits import Assignment, Survey, survey
-from glassformer.data.token_files import TokenSplit, is_whole, open_split, split_of_documents, split_writers
+from glassformer.data.reading.splits import SPLITS, Assignment, Survey, require_split, survey
+from glassformer.data.token_files import TokenSplit, is_whole, open_split, repeats_of, split_of_documents, split_writers
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.foundation.config import fingerprint
-from glassformer.foundation.errors import DataError, UnknownName
+from glassformer.foundation.errors import DataError
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.plugins import loaded_plugins, plugin_checksums
 
@@ -51,7 +49,7 @@ def prepare(
     marks: Sequence[str] = (),
     progress: ProgressCallback | None = None,
     expect: Mapping[str, Any] | None = None,
-) -> Prepared:
+) -> PreparedText:
     """The splits of ``data`` in tokens; training and validation are encoded when this returns.
 
     ``marks``: special tokens of the objective, appended to the vocabulary. ``expect``: the record of an earlier preparation (of
@@ -59,26 +57,25 @@ def prepare(
     """
     before = (expect or {}).get("fingerprints", {})
     data = at_places(data, (expect or {}).get("places", {}))
-    parts = find_parts(data, read_before={STANDARD_INPUT: before["train"]} if before else None)
-    corpus = _Corpus(data, parts, progress or _silent)
-    for name, sha256 in corpus.fingerprints.items():
+    sources = find_sources(data, input_sha256=before.get("train"))
+    prepared = PreparedText(data, sources, progress or _silent)
+    for name, sha256 in prepared.fingerprints.items():
         if before and sha256 != before.get(name):
             raise DataError(
                 f"the {name} text is not what it was when the run began: its sha256 is {sha256[:12]}, and it was "
                 f"{str(before.get(name))[:12]}. Give back the old text, or start a new run.",
-                file=parts.train.name,
+                file=sources.train.name,
+                reason="text-changed",
             )
-    if gone := [name for name in before if name not in corpus.fingerprints]:
+    if gone := [name for name in before if name not in prepared.fingerprints]:
         raise DataError(
             f"the run began with a {gone[0]} text of its own, and none is given now: that would cut the training text in "
             "another way. Name it again, or start a new run.",
-            file=parts.train.name,
+            file=sources.train.name,
+            reason="text-missing",
         )
-    corpus.read()
-    if isinstance(tokenizer, TokenizerConfig):
-        tokenizer = corpus.learn(tokenizer)
-    tokenizer = tokenizer.with_marks(marks)
-    prepared = Prepared(corpus, tokenizer)
+    prepared.read()
+    prepared.tokenizer = (prepared.learn(tokenizer) if isinstance(tokenizer, TokenizerConfig) else tokenizer).with_marks(marks)
     for name in prepared.names:
         if name != "test":
             prepared.split(name)
@@ -88,11 +85,11 @@ def prepare(
 def tokens_of_text(
     tokenizer: Tokenizer, texts: str | Sequence[str], *, name: str = "text", record: Mapping[str, Any] | None = None
 ) -> TokenSplit:
-    """The tokens of texts given as such, each a document of its own."""
-    given = [texts] if isinstance(texts, str) else list(texts)
-    if not given or not all(given):
-        raise DataError("The text is empty; give at least one character.")
-    return split_of_documents(name, tokenizer, (Document(text, name, number + 1) for number, text in enumerate(given)))
+    """The tokens of texts, each a document of its own."""
+    texts = [texts] if isinstance(texts, str) else list(texts)
+    if not texts or not all(texts):
+        raise DataError("The text is empty; give at least one character.", reason="empty-text")
+    return split_of_documents(name, tokenizer, (Document(text, name, number + 1) for number, text in enumerate(texts)))
 
 
 def tokens_of_file(
@@ -141,7 +138,9 @@ class _Job:
         for name, split in opened.items():
             if not split.num_tokens:
                 raise DataError(
-                    f"there is nothing in it for {name}; give more text or change data.split.", file=self.source.name
+                    f"there is nothing in it for {name}; give more text or change data.split.",
+                    file=self.source.name,
+                    reason="empty-split",
                 )
         return opened
 
@@ -156,138 +155,107 @@ class _Job:
                 if name in writers:
                     writers[name].add(document)
         if stamp_of(self.source) != before:
-            raise DataError("was written to while it was read; start again when it is at rest.", file=self.source.name)
+            raise DataError(
+                "was written to while it was read; start again when it is at rest.",
+                file=self.source.name,
+                reason="changed-while-read",
+            )
 
 
 @final
-class _Corpus:
-    """A source with its survey and its assignment to splits, before any tokenizer."""
+class PreparedText:
+    """The tokens of a text by split, their tokenizer, and notes about them. Made by ``prepare``."""
 
+    tokenizer: Tokenizer
     survey: Survey
     skipped: Skipped
     assignment: Assignment
 
-    def __init__(self, data: DataConfig, parts: Parts, report: ProgressCallback) -> None:
-        self.data, self.parts, self.report = data, parts, report
-        more = {"validation": parts.validation} if parts.validation else {}
-        tests = {f"test:{name}" if len(parts.tests) > 1 else "test": source for name, source in parts.tests.items()}
+    def __init__(self, data: DataConfig, sources: DataSources, report: ProgressCallback) -> None:
+        self.data, self.sources, self.report = data, sources, report
+        validation = {"validation": sources.validation} if sources.validation else {}
+        tests = {f"test:{name}" if len(sources.tests) > 1 else "test": source for name, source in sources.tests.items()}
         # ``train`` is the whole text that shares are held out of.
-        self.fingerprints = {name: fingerprint_of(source) for name, source in {"train": parts.train, **more, **tests}.items()}
+        files = {"train": sources.train, **validation, **tests}
+        self.fingerprints = {name: fingerprint_of(source) for name, source in files.items()}
         self.sha256 = self.fingerprints["train"]
-        # A separate file replaces a held-out share; with questions, these are held out, not text.
-        asked = parts.questions is not None
-        self.shares = data.split.model_copy(
-            update={
-                "validation": 0.0 if parts.validation or asked else data.split.validation,
-                "test": 0.0 if parts.tests or asked else data.split.test,
-            }
-        )
+        # With questions, these are held out, not text.
+        whole = sources.questions is not None
+        self.shares = data.split.held_out(validation=not (sources.validation or whole), test=not (sources.tests or whole))
+        self._splits: dict[str, TokenSplit] = {}
+        self._overlaps: dict[str, str] = {}
 
     def read(self) -> None:
         """Counts documents and characters (a first pass over everything, cached) and assigns them to splits."""
-        source = self.parts.train
+        source = self.sources.train
 
         def make(draft: Path) -> None:
             skipped = Skipped()
-            found = survey(reported(read(source, skipped=skipped), "reading", size_of(source), self.report))
+            found = survey(reported(read(source, skipped), "reading", size_of(source), self.report))
             write_json(draft / "survey.json", {"survey": vars(found), "skipped": vars(skipped)})
 
         key = fingerprint([SCHEMA, self.sha256, _reading_key(source), [str(file) for file in source.files]])
-        kept = read_json(cached_folder("surveys", key, make, whole=lambda at: (at / "survey.json").is_file()) / "survey.json")
-        self.survey, self.skipped = Survey(**kept["survey"]), Skipped(**kept["skipped"])
+        folder = cached_folder("surveys", key, make, whole=lambda at: (at / "survey.json").is_file())
+        cached = read_json(folder / "survey.json")
+        self.survey, self.skipped = Survey(**cached["survey"]), Skipped(**cached["skipped"])
         self.assignment = Assignment(self.survey, self.shares)
 
     def learn(self, config: TokenizerConfig) -> Tokenizer:
         """The tokenizer trained on the training split (and the vocabulary files), cached."""
-        more = [fingerprint_of(source) for source in self.parts.vocabulary]
+        more = [fingerprint_of(source) for source in self.sources.vocabulary]
+        way = _reading_key(self.sources.train)
+        return trained_tokenizer(config, self._training_texts, self.sha256, way, self.shares.to_dict(), more)
 
-        def make(draft: Path) -> None:
-            config.train(self._training_texts).save(draft / "tokenizer.json")
-
-        if not config.learns:
-            return config.train(self._training_texts)
-        made_by = [config.to_dict(), config.revision, *plugins_of(config)]
-        key = fingerprint([SCHEMA, self.sha256, _reading_key(self.parts.train), self.shares.to_dict(), more, made_by])
-        return load_tokenizer(cached_folder("tokenizers", key, make) / "tokenizer.json")
-
-    def training_documents(self, what: str) -> Iterator[Document]:
+    def _training_documents(self, what: str) -> Iterator[Document]:
         """The training part as its files have it. ``what``: how the reading is reported."""
-        documents = reported(read(self.parts.train), what, self.survey.characters, self.report)
+        documents = reported(read(self.sources.train), what, self.survey.characters, self.report)
         return (document for name, document in self.assignment.route(documents) if name == "train")
 
     def _training_texts(self) -> Iterator[str]:
-        for document in self.training_documents("learning the tokenizer"):
+        for document in self._training_documents("learning the tokenizer"):
             yield document.text
-        for source in self.parts.vocabulary:
+        for source in self.sources.vocabulary:
             for document in read(source):
                 yield document.text
-
-    def job(self, name: str) -> _Job:
-        """The job that encodes a split. ``test:NAME`` is one of several test files."""
-        if name == "validation" and self.parts.validation:
-            return self._all_of(self.parts.validation, name)
-        if name.startswith("test") and self.parts.tests:
-            return self._all_of(self._test_source(name), name)
-        names = ("test",) if name == "test" else tuple(part for part in self.assignment.parts if part != "test")
-        shares = self.shares.to_dict()
-        return _Job(self.parts.train, self.sha256, names, self.assignment, shares, self.survey.characters)
-
-    def _all_of(self, source: Source, name: str) -> _Job:
-        return _Job(source, fingerprint_of(source), (name,), None, {})
-
-    def _test_source(self, name: str) -> Source:
-        chosen = [name.removeprefix("test:")] if name != "test" else list(self.parts.tests)
-        files = tuple(file for test in chosen for file in self.parts.tests[test].files)
-        return replace(self.parts.tests[chosen[0]], files=files)
-
-    def names(self) -> list[str]:
-        own = {"validation": bool(self.parts.validation), "test": bool(self.parts.tests)}
-        return [name for name in ("train", "validation", "test") if name in self.assignment.parts or own.get(name)]
-
-
-@final
-class Prepared:
-    """Tokens by split, their tokenizer, and notes about them."""
-
-    def __init__(self, corpus: _Corpus, tokenizer: Tokenizer) -> None:
-        self.tokenizer = tokenizer
-        self._corpus = corpus
-        self._splits: dict[str, TokenSplit] = {}
-        self._overlaps: dict[str, str] = {}
 
     @property
     def names(self) -> list[str]:
         """The splits there are: train, and validation and test where they exist."""
-        return self._corpus.names()
+        own = {"validation": bool(self.sources.validation), "test": bool(self.sources.tests)}
+        return [name for name in SPLITS if name in self.assignment.splits or own.get(name)]
 
     @property
     def tests(self) -> list[str]:
         """``test:NAME`` for each test file, when there are several; ``split("test")`` is all of them, one after another."""
-        return [f"test:{name}" for name in self._corpus.parts.tests] if len(self._corpus.parts.tests) > 1 else []
+        return [f"test:{name}" for name in self.sources.tests] if len(self.sources.tests) > 1 else []
 
     def split(self, name: str) -> TokenSplit:
         """One split; a test split is encoded on the first call."""
-        known = [*self.names, *self.tests]
-        if name not in known and name not in ("validation", "test"):
-            raise UnknownName("--split", name, known)
-        if name not in known:
-            raise DataError(
-                f"There is no {name} split; there are: {', '.join(known)}. Hold one out with data.split.{name}, or give a "
-                f"file with data.{name}."
-            )
+        require_split(name, [*self.names, *self.tests])
         if name not in self._splits:
-            self._splits.update(self._corpus.job(name).splits(self.tokenizer, self._corpus.report))
+            self._splits.update(self._job(name).splits(self.tokenizer, self.report))
         return self._splits[name]
 
     def tokens_key(self, name: str) -> str:
         """A checksum of everything the tokens of a split depend on: files, how they are read and split, tokenizer."""
-        return self._corpus.job(name).key(self.tokenizer)
+        return self._job(name).key(self.tokenizer)
+
+    def _job(self, name: str) -> _Job:
+        """The job that encodes a split. ``test:NAME`` is one of several test files."""
+        own = self.sources.validation if name == "validation" else None
+        if name.startswith("test") and self.sources.tests:
+            chosen = list(self.sources.tests.values()) if name == "test" else [self.sources.tests[name.removeprefix("test:")]]
+            own = replace(chosen[0], files=tuple(file for source in chosen for file in source.files))
+        if own is not None:
+            return _Job(own, fingerprint_of(own), (name,), None, {})
+        names = ("test",) if name == "test" else tuple(split for split in self.assignment.splits if split != "test")
+        return _Job(self.sources.train, self.sha256, names, self.assignment, self.shares.to_dict(), self.survey.characters)
 
     def training_text(self) -> str:
         """The training text as its files have it, with what a tokenizer may lose (capitals, rare words); a document begins on
         a line of its own."""
         parts: list[str] = []
-        for document in self._corpus.training_documents("reading"):
+        for document in self._training_documents("reading"):
             if parts and not document.continues and not parts[-1].endswith("\n"):
                 parts.append("\n")
             parts.append(document.text)
@@ -296,35 +264,33 @@ class Prepared:
     @property
     def notes(self) -> list[str]:
         """Notes about the data, as sentences. More of them once the test split is open."""
-        corpus = self._corpus
-        found = [*corpus.parts.notes, *say.about_split(corpus.assignment, corpus.survey, self._splits)]
-        found += say.about_skipped(corpus.skipped)
-        found += say.about_equal_files(corpus.fingerprints)
+        found = [*self.sources.notes, *data_notes.about_split(self.assignment, self.survey, self._splits)]
+        found += data_notes.about_skipped(self.skipped)
+        found += data_notes.about_equal_files(self.fingerprints)
         for name, split in self._splits.items():
-            found += say.about_repeats(split)
-            found += say.about_unknown(split)
+            found += data_notes.about_repeats(split)
+            found += data_notes.about_unknown(split)
             if name != "train" and name not in self._overlaps:
                 train = self._splits["train"]
                 again = repeats_of(train.documents["hash"], split.documents["hash"])
-                self._overlaps[name] = say.about_overlap(train, split, again)
+                self._overlaps[name] = data_notes.about_overlap(train, split, again)
         found += [sentence for sentence in self._overlaps.values() if sentence]
-        found += say.about_dropped(self.tokenizer)
+        found += data_notes.about_dropped(self.tokenizer)
         return found
 
     @property
     def record(self) -> dict[str, Any]:
         """The record of the data in a run: plain JSON values."""
-        corpus = self._corpus
         return {
             "schema": SCHEMA,
-            "source": corpus.parts.train.name,
-            "places": places_of(corpus.data),
-            "sha256": corpus.sha256,
-            "fingerprints": corpus.fingerprints,
-            "reading": reading_of(corpus.parts.train),
-            "survey": vars(corpus.survey),
-            "skipped_lines": corpus.skipped.count,
-            "split": {"by": corpus.assignment.by, **corpus.shares.to_dict()},
+            "source": self.sources.train.name,
+            "places": places_of(self.data),
+            "sha256": self.sha256,
+            "fingerprints": self.fingerprints,
+            "reading": reading_of(self.sources.train),
+            "survey": vars(self.survey),
+            "skipped_lines": self.skipped.count,
+            "split": {"by": self.assignment.by, **self.shares.to_dict()},
             "tokenizer": {"kind": self.tokenizer.kind, "size": self.tokenizer.size, "sha256": tokenizer_key(self.tokenizer)},
             "splits": {name: split.to_dict() for name, split in self._splits.items()},
             "notes": self.notes,
@@ -339,6 +305,20 @@ def reading_of(source: Source) -> dict[str, Any]:
         "text_column": source.text_column,
         "bad_lines": "skip" if source.skip_bad_lines else "refuse",
     }
+
+
+def trained_tokenizer(config: TokenizerConfig, texts: Callable[[], Iterator[str]], *trained_on: object) -> Tokenizer:
+    """A tokenizer trained on ``texts``, cached. ``trained_on``: plain values on which the texts depend."""
+    if not config.learns:
+        return config.train(texts)
+    key = fingerprint([SCHEMA, *trained_on, config.to_dict(), config.revision, *plugins_of(config)])
+    try:
+        made = cached_folder("tokenizers", key, lambda draft: config.train(texts).save(draft / "tokenizer.json"))
+    except DataError as error:
+        if error.reason != "cache-not-writable":
+            raise
+        return config.train(texts)
+    return load_tokenizer(made / "tokenizer.json")
 
 
 def tokenizer_key(tokenizer: Tokenizer) -> str:

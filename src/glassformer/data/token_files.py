@@ -1,7 +1,8 @@
 """Documents -> token arrays on disk -> memory-mapped splits.
 
 Encodes batch by batch, so a corpus larger than memory works. A table has one row per document: its start, the bytes,
-characters and words of its text, its source, and a hash for finding duplicates.
+characters and words of its text, its source, and a hash, by which duplicates are found (a collision is expected once in some
+billions of documents).
 """
 
 from __future__ import annotations
@@ -13,18 +14,20 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, final
 
 import numpy as np
 
 from glassformer.data.reading.corpus import Document
-from glassformer.data.reading.duplicates import Repeats, repeats_within
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.foundation.files import read_json, write_json
 
 SCHEMA = 1
 _BATCH_CHARACTERS = 1 << 20
+HASHES_AT_ONCE = 1 << 22  # sorted at a time: 32 MiB, and four times that while sorting
+REPEAT_EXAMPLES = 3
 
 DOCUMENT = np.dtype(
     [
@@ -39,6 +42,14 @@ DOCUMENT = np.dtype(
 )
 
 
+@dataclass(frozen=True)
+class Repeats:
+    """The number of duplicates, and the first few as (document, the earlier one)."""
+
+    count: int = 0
+    examples: tuple[tuple[int, int], ...] = ()
+
+
 @final
 @dataclass(frozen=True)
 class TokenSplit:
@@ -49,9 +60,6 @@ class TokenSplit:
     documents: np.ndarray
     sources: tuple[str, ...]
     unknown_tokens: int
-    num_bytes: int  # of the text in UTF-8
-    num_characters: int
-    num_words: int  # separated by white space, whatever the tokenizer
     repeats: Repeats  # documents that equal an earlier one of the same split
 
     @property
@@ -66,6 +74,20 @@ class TokenSplit:
     @property
     def num_tokens(self) -> int:
         return len(self.tokens)
+
+    @cached_property
+    def num_bytes(self) -> int:
+        """Of the text in UTF-8."""
+        return int(self.documents["bytes"].sum())
+
+    @cached_property
+    def num_characters(self) -> int:
+        return int(self.documents["characters"].sum())
+
+    @cached_property
+    def num_words(self) -> int:
+        """Separated by white space, whatever the tokenizer."""
+        return int(self.documents["words"].sum())
 
     @property
     def unknown_share(self) -> float:
@@ -154,7 +176,6 @@ class TokenWriter:
         self._sources = {source: number for number, source in enumerate(sources)}
         self._open: _OpenDocument | None = None
         self._tokens = self._documents = self._unknown = 0
-        self._sizes = np.zeros(3, np.int64)  # bytes, characters, words
 
     def add(self, document: Document) -> None:
         self._pieces.append(document)
@@ -175,9 +196,6 @@ class TokenWriter:
             "tokens": self._tokens,
             "documents": self._documents,
             "unknown_tokens": self._unknown,
-            "bytes": int(self._sizes[0]),
-            "characters": int(self._sizes[1]),
-            "words": int(self._sizes[2]),
         }
 
     def _flush(self) -> None:
@@ -227,10 +245,8 @@ class TokenWriter:
         self._tokens += len(ids)
 
     def _write_rows(self, rows: list[tuple[int, ...]]) -> None:
-        table = np.array(rows, DOCUMENT)
-        self._table_file.write(table.tobytes())
+        self._table_file.write(np.array(rows, DOCUMENT).tobytes())
         self._documents += len(rows)
-        self._sizes += [table["bytes"].sum(), table["characters"].sum(), table["words"].sum()]
 
 
 @contextmanager
@@ -239,13 +255,13 @@ def split_writers(
 ) -> Iterator[dict[str, TokenWriter]]:
     """A writer for each split, so that one pass fills them all. The folders are complete when the ``with`` succeeds."""
     with ExitStack() as files:
-        made = {}
+        writers = {}
         streams = []
         for name, folder in folders.items():
             streams += [files.enter_context((folder / file).open("wb")) for file in ("tokens.bin", "documents.bin")]
-            made[name] = TokenWriter(tokenizer, sources, *streams[-2:])
-        yield made
-        facts = {name: writer.finish() for name, writer in made.items()}
+            writers[name] = TokenWriter(tokenizer, sources, *streams[-2:])
+        yield writers
+        facts = {name: writer.finish() for name, writer in writers.items()}
         for stream in streams:
             stream.flush()
             os.fsync(stream.fileno())
@@ -269,40 +285,64 @@ def open_split(name: str, folder: Path, sources: Sequence[str]) -> TokenSplit:
     """The split in a folder, memory-mapped. ``sources``: the original files, which may have moved since."""
     facts = read_json(folder / "facts.json")
     count, examples = facts["repeats"]
-    tokens = _mapped(folder / "tokens.bin", np.dtype(facts["type"]))
-    table = _mapped(folder / "documents.bin", DOCUMENT)
-    return _split(name, tokens, table, sources, facts, Repeats(count, tuple((later, first) for later, first in examples)))
+    return TokenSplit(
+        name=name,
+        tokens=_mapped(folder / "tokens.bin", np.dtype(facts["type"])),
+        documents=_mapped(folder / "documents.bin", DOCUMENT),
+        sources=tuple(sources),
+        unknown_tokens=facts["unknown_tokens"],
+        repeats=Repeats(count, tuple((later, first) for later, first in examples)),
+    )
 
 
 def split_of_documents(name: str, tokenizer: Tokenizer, documents: Iterable[Document]) -> TokenSplit:
     """A split in memory, for texts of a few pages."""
     tokens, table = io.BytesIO(), io.BytesIO()
-    given = list(documents)
-    sources = list(dict.fromkeys(document.source for document in given))
+    documents = list(documents)
+    sources = tuple(dict.fromkeys(document.source for document in documents))
     writer = TokenWriter(tokenizer, sources, tokens, table)
-    for document in given:
+    for document in documents:
         writer.add(document)
     facts = writer.finish()
     rows = np.frombuffer(table.getvalue(), DOCUMENT)
     ids = np.frombuffer(tokens.getvalue(), token_type(tokenizer.size))
-    return _split(name, ids, rows, sources, facts, repeats_within(rows["hash"]))
-
-
-def _split(
-    name: str, tokens: np.ndarray, table: np.ndarray, sources: Sequence[str], facts: dict[str, Any], repeats: Repeats
-) -> TokenSplit:
-    return TokenSplit(
-        name=name,
-        tokens=tokens,
-        documents=table,
-        sources=tuple(sources),
-        unknown_tokens=facts["unknown_tokens"],
-        num_bytes=facts["bytes"],
-        num_characters=facts["characters"],
-        num_words=facts["words"],
-        repeats=repeats,
-    )
+    return TokenSplit(name, ids, rows, sources, facts["unknown_tokens"], repeats_within(rows["hash"]))
 
 
 def _mapped(file: Path, kind: np.dtype[Any]) -> np.ndarray:
     return np.memmap(file, kind, mode="r") if file.stat().st_size else np.zeros(0, kind)  # an empty file cannot be mapped
+
+
+def repeats_within(hashes: np.ndarray) -> Repeats:
+    """Documents that equal an earlier one of the same split."""
+    count = 0
+    found: list[tuple[int, int]] = []
+    bits = max(0, (len(hashes) // HASHES_AT_ONCE).bit_length())
+    for bucket in range(1 << bits):  # equal hashes share their first bits, so buckets are independent
+        places = np.arange(len(hashes)) if not bits else np.flatnonzero(hashes >> np.uint64(64 - bits) == bucket)
+        inside = np.asarray(hashes[places])
+        order = np.argsort(inside, kind="stable")
+        ordered = inside[order]
+        same = np.flatnonzero(ordered[1:] == ordered[:-1]) + 1
+        count += len(same)
+        later = places[order[same]]
+        for place in np.sort(later)[:REPEAT_EXAMPLES].tolist():
+            first = places[order[np.searchsorted(ordered, hashes[place])]]
+            found.append((place, int(first)))
+    return Repeats(count, tuple(sorted(found)[:REPEAT_EXAMPLES]))
+
+
+def repeats_of(train: np.ndarray, held_out: np.ndarray) -> Repeats:
+    """Documents of ``held_out`` that also occur in ``train``."""
+    order = np.argsort(held_out, kind="stable")
+    ordered = np.asarray(held_out)[order]
+    seen = np.full(len(held_out), -1, np.int64)  # for each held-out document, its first place in train
+    for start in range(0, len(train), HASHES_AT_ONCE):
+        part = np.asarray(train[start : start + HASHES_AT_ONCE])
+        values, first = np.unique(part, return_index=True)
+        at = np.searchsorted(values, ordered)
+        at[at == len(values)] = 0
+        hit = (values[at] == ordered) & (seen[order] < 0) if len(values) else np.zeros(len(ordered), bool)
+        seen[order[hit]] = first[at[hit]] + start
+    which = np.flatnonzero(seen >= 0)
+    return Repeats(len(which), tuple((place, int(seen[place])) for place in which[:REPEAT_EXAMPLES].tolist()))

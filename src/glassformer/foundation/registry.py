@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import Field, model_serializer
@@ -41,12 +41,12 @@ D = TypeVar("D", bound=type[VariantConfig])
 
 
 class Slot(Generic[V]):
-    """The variants of one part. ``path`` is the recipe key; ``packages`` hold one file per variant."""
+    """The variants of one part. ``path`` is the recipe key; ``places`` are packages of one file per variant, or modules."""
 
     every: ClassVar[dict[str, Slot[Any]]] = {}
 
-    def __init__(self, path: str, about: str, *packages: str) -> None:
-        self.path, self.about, self.packages = path, about, packages
+    def __init__(self, path: str, about: str, *places: str) -> None:
+        self.path, self.about, self.places = path, about, places
         self._variants: dict[str, type[V]] = {}
         self._discovered = False
         self._default: str | None = None
@@ -106,9 +106,14 @@ class Slot(Generic[V]):
         if self._discovered:
             return
         self._discovered = True
-        for package in self.packages:
-            for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
-                importlib.import_module(f"{package}.{module.name}")
+        import_all(self.places)
+
+
+def import_all(places: Iterable[str]) -> None:
+    """Imports modules by name, and of a package every module in it; their decorators register what they hold."""
+    for place in places:
+        for module in pkgutil.iter_modules(getattr(importlib.import_module(place), "__path__", ())):
+            importlib.import_module(f"{place}.{module.name}")
 
 
 def variants_of(module: str) -> list[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol, final
+from typing import final
 
 import torch
 from torch import Tensor, nn
@@ -28,12 +28,6 @@ COMPARED = 2
 """Sequences whose first token is always computed both ways, to see how much the ways differ in this model."""
 PREFILL_TOKENS = {"cpu": 1 << 12, "cuda": 1 << 16}
 """Tokens (with padding) read in one pass: enough to keep the machine busy, little enough to fit."""
-
-
-class Decoder(Protocol):
-    """Takes sequences to their ends."""
-
-    def run(self, sequences: Iterable[TokenSequence]) -> None: ...
 
 
 @dataclass(slots=True)

@@ -188,11 +188,14 @@ def _log_probabilities(scores_NV: Tensor, rule: BeamRule) -> Tensor:
 def _rooms(model: Any, prompts: Sequence[Sequence[int]], rule: BeamRule) -> list[int]:
     """How many ids can follow each prompt; one that leaves no room is a sentence."""
     if not model.dims.causal:
-        raise ConfigError("model.causal=false cannot answer: each token would see the ones after it.")
+        raise ConfigError("model.causal=false cannot answer: each token would see the ones after it.", reason="not-causal")
     context = model.dims.context
     for number, prompt in enumerate(prompts, start=1):
         if not 0 < len(prompt) <= context:
-            raise DataError(f"Prompt {number} has {len(prompt)} tokens, but the model reads 1 to {context}; shorten it.")
+            raise DataError(
+                f"Prompt {number} has {len(prompt)} tokens, but the model reads 1 to {context}; shorten it.",
+                reason="prompt-length",
+            )
     return [max(1, min(rule.max_new_tokens, context - len(prompt) + 1)) for prompt in prompts]
 
 

@@ -11,16 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from glassformer.foundation.errors import BadArgument, ConfigError, DataError, OutOfMemory, UsageError
 from glassformer.foundation.seeds import derive_seed
-from glassformer.generation.batch import BatchDecoder, Decoder, modules_of, rounds_as_float32
+from glassformer.generation.batch import BatchDecoder, modules_of, rounds_as_float32
 from glassformer.generation.cuda.graphs import can_capture
-from glassformer.generation.reference import next_token
+from glassformer.generation.reference import next_scores, next_token
 from glassformer.generation.sampling import Sampling
 from glassformer.generation.sequence import Generated, OnToken, Stop, TokenSequence
 from glassformer.model.transformer import Transformer
@@ -50,16 +49,23 @@ def generate(
 ) -> list[Generated]:
     """Continues every prompt by up to ``max_new_tokens`` ids.
 
-    ``seeds``: one per prompt (0, 1, 2, ... unless told); the same prompt with the same seed gives the same ids, whatever
+    ``seeds``: one per prompt (0, 1, 2, ... by default); the same prompt with the same seed gives the same ids, whatever
     stands beside it. ``start_id``: what an empty prompt starts with. ``use_cache=False`` is the reference implementation,
     one prompt at a time; with a KV cache up to ``batch_size`` prompts are run at once.
     """
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, repetition_penalty=repetition_penalty)
     _check(model, max_new_tokens, batch_size, len(prompts), seeds)
-    rules: dict[str, Any] = {"context": model.dims.context, "max_new_tokens": max_new_tokens}
-    rules |= {"stop_ids": frozenset(stop_ids), "stop": stop, "on_token": on_token}
     sequences = [
-        TokenSequence(prompt_index=n, ids=_prompt_ids(prompt, n, model, start_id), seed=derive_seed(seed, "generate"), **rules)
+        TokenSequence(
+            prompt_index=n,
+            ids=_prompt_ids(prompt, n, model, start_id),
+            seed=derive_seed(seed, "generate"),
+            context=model.dims.context,
+            max_new_tokens=max_new_tokens,
+            stop_ids=frozenset(stop_ids),
+            stop=stop,
+            on_token=on_token,
+        )
         for n, (prompt, seed) in enumerate(zip(prompts, seeds or range(len(prompts))))
     ]
     training = [module for module in modules_of(model) if module.training]
@@ -69,7 +75,8 @@ def generate(
             _run(model, sequences, sampling, use_cache=use_cache, batch_size=batch_size)
     except torch.OutOfMemoryError as error:
         raise OutOfMemory(
-            f"Out of memory while generating {len(sequences)} sequences; use a smaller batch_size than {batch_size}."
+            f"Out of memory while generating {len(sequences)} sequences; use a smaller batch_size than {batch_size}.",
+            reason="out-of-memory",
         ) from error
     finally:
         _set_training(training, True)
@@ -90,15 +97,12 @@ def _run(model: Transformer, sequences: list[TokenSequence], sampling: Sampling,
         longest = max(len(sequence.ids) + sequence.remaining for sequence in sequences)
         capacity = min(model.dims.context, longest)
         rows = min(batch_size, len(sequences), rows_that_fit(model, capacity))
-        _decoder(model, sampling, rows=rows, capacity=capacity).run(sequences)
+        if can_capture(model) and model.new_cache().rewinds:
+            from glassformer.generation.cuda.decoder import run_cached_decoder  # its kernels import Triton
 
-
-def _decoder(model: Transformer, sampling: Sampling, *, rows: int, capacity: int) -> Decoder:
-    if can_capture(model) and model.new_cache().rewinds:
-        from glassformer.generation.cuda.kept import KeptDecoder  # its kernels import Triton
-
-        return KeptDecoder(model, sampling, rows=rows, capacity=capacity)
-    return BatchDecoder(model, sampling, rows=rows, capacity=capacity)
+            run_cached_decoder(model, sampling, sequences, rows=rows, capacity=capacity)
+        else:
+            BatchDecoder(model, sampling, rows=rows, capacity=capacity).run(sequences)
 
 
 def cache_misleads(model: Transformer) -> bool:
@@ -138,7 +142,8 @@ def _prompt_ids(prompt: Sequence[int], prompt_index: int, model: Transformer, st
     if not ids:
         if start_id is None:
             raise DataError(
-                f"Prompt {prompt_index + 1} is empty, and this model has no start mark to begin from; give at least one token."
+                f"Prompt {prompt_index + 1} is empty, and this model has no start mark to begin from; give at least one token.",
+                reason="empty-prompt",
             )
         ids = [start_id]
     vocabulary = model.dims.vocabulary
@@ -146,7 +151,8 @@ def _prompt_ids(prompt: Sequence[int], prompt_index: int, model: Transformer, st
         unknown = next(token for token in ids if not 0 <= token < vocabulary)
         known = f"the ids 0 to {vocabulary - 1}"
         raise DataError(
-            f"Prompt {prompt_index + 1} holds the id {unknown}, but this model knows {known}; use the run's own tokenizer."
+            f"Prompt {prompt_index + 1} holds the id {unknown}, but this model knows {known}; use the run's own tokenizer.",
+            reason="unknown-id",
         )
     return ids
 
@@ -155,11 +161,51 @@ def _check(model: Transformer, max_new_tokens: int, batch_size: int, prompts: in
     if not model.dims.causal:
         raise ConfigError(
             "model.causal=false cannot generate: each token would see the ones after it; train a causal model "
-            "(glassformer ask gives a classifier's labels)."
+            "(glassformer ask gives a classifier's labels).",
+            reason="not-causal",
         )
     if max_new_tokens < 0:
         raise BadArgument("max_new_tokens", max_new_tokens, "it must be 0 or greater")
     if batch_size < 1:
         raise BadArgument("batch_size", batch_size, "it must be 1 or greater")
     if seeds is not None and len(seeds) != prompts:
-        raise UsageError(f"{len(seeds)} seeds do not fit {prompts} prompts; give one seed per prompt.")
+        raise UsageError(
+            f"{len(seeds)} seeds do not fit {prompts} prompts; give one seed per prompt.", reason="seeds-do-not-fit"
+        )
+
+
+@torch.no_grad()
+def scores_in_generation(model: Transformer, prompts: Sequence[Sequence[int]]) -> Tensor:
+    """The scores of the token after each prompt by the decoder that generates, float32 [N, V]; for checks of what really runs.
+
+    ``model``: in evaluation mode and its precision. All ids but the last are read into the KV cache, the last one takes a
+    step; on CUDA that of the graphs and kernels in ``cuda/``.
+    """
+    if cache_misleads(model):  # such a model generates by the reference implementation
+        return scores_by_reference(model, prompts)
+    sequences = _sequences(model, prompts)
+    capacity = min(model.dims.context, max(map(len, prompts)) + 1)
+    with generation_modes(model):
+        if can_capture(model) and model.new_cache().rewinds:
+            from glassformer.generation.cuda.decoder import CUDADecoder  # its kernels import Triton
+
+            on_device = CUDADecoder(model, Sampling(), rows=len(prompts), capacity=capacity)
+            on_device.run(sequences)
+            return on_device.scores_BV.float().clone()
+        decoder = BatchDecoder(model, Sampling(), rows=len(prompts), capacity=capacity)
+        decoder.run(sequences)
+        assert decoder.scores_BV is not None
+        return decoder.scores_BV
+
+
+@torch.no_grad()
+def scores_by_reference(model: Transformer, prompts: Sequence[Sequence[int]]) -> Tensor:
+    """The same by the reference implementation: whole windows, no cache."""
+    return torch.cat([next_scores(model, sequence) for sequence in _sequences(model, prompts)])
+
+
+def _sequences(model: Transformer, prompts: Sequence[Sequence[int]]) -> list[TokenSequence]:
+    return [
+        TokenSequence(prompt_index=row, ids=list(ids), seed=row, context=model.dims.context, max_new_tokens=1)
+        for row, ids in enumerate(prompts)
+    ]

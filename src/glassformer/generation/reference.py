@@ -1,13 +1,19 @@
-"""The reference implementation: a sequence -> its next token, from its whole window, without a KV cache or a batch."""
+"""The reference implementation: a sequence -> its next token, from its whole window, without a KV cache or a batch.
+
+Also the probability of every token of a generated sequence, by the same passes.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from glassformer.foundation.errors import Diverged
 from glassformer.generation.sampling import Sampling, choose
-from glassformer.generation.sequence import TokenSequence
+from glassformer.generation.sequence import TokenSequence, window_start
 from glassformer.model.transformer import Transformer
 
 
@@ -21,7 +27,10 @@ def next_scores(model: Transformer, sequence: TokenSequence) -> Tensor:
     features_1TD = model.features(torch.tensor([sequence.window], device=model.embedding.weight.device))
     scores_1V = model.head(features_1TD[:, -1:])[:, -1].float()
     if not scores_1V.isfinite().all():
-        raise Diverged("The scores of the next token are not finite numbers, so none can be chosen; use an earlier checkpoint.")
+        raise Diverged(
+            "The scores of the next token are not finite numbers, so none can be chosen; use an earlier checkpoint.",
+            reason="scores-not-finite",
+        )
     return scores_1V
 
 
@@ -39,3 +48,35 @@ def seen_ids(sequences: list[TokenSequence], vocabulary: int) -> Tensor:
     for row, sequence in enumerate(sequences):
         seen_BV[row, sequence.ids] = True
     return seen_BV
+
+
+@dataclass(frozen=True)
+class TokenChoice:
+    """One chosen id, its probability, and the most probable ids at its place with theirs."""
+
+    token: int
+    probability: float
+    alternatives: tuple[tuple[int, float], ...]
+
+
+def token_choices(model: Transformer, prompt: Sequence[int], new: Sequence[int], *, top: int = 5) -> list[TokenChoice]:
+    """The probability of each id of ``new``, which continues ``prompt``, and the most probable ids at its place.
+
+    The probabilities are the network's own: temperature, top-k and the like change which token is taken, not these.
+    """
+    ids, context, found = [*prompt, *new], model.dims.context, list[TokenChoice]()
+    device = model.embedding.weight.device
+    places = list(range(len(prompt), len(ids)))
+    with torch.no_grad():
+        while places:
+            start = window_start(places[0], context)
+            here = [place for place in places if window_start(place, context) == start]
+            features_1TD = model.features(torch.tensor([ids[start : here[-1]]], device=device))
+            scores_TV = model.head(features_1TD[:, here[0] - start - 1 :])[0].float()
+            chances_TV = scores_TV.softmax(-1).cpu()
+            best = chances_TV.topk(min(top, chances_TV.shape[-1]))
+            for row, place in enumerate(here):
+                beside = tuple(zip(best.indices[row].tolist(), best.values[row].tolist(), strict=True))
+                found.append(TokenChoice(ids[place], float(chances_TV[row, ids[place]]), beside))
+            places = places[len(here) :]
+    return found

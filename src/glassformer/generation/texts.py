@@ -1,16 +1,20 @@
-"""Prompts as text -> texts that continue them: the tokenizer around the generation of ids."""
+"""Prompts as text -> texts that continue them: the tokenizer, stop strings and streaming around the generation of ids."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, final
 
 from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.foundation.errors import BadArgument
 from glassformer.foundation.seeds import derive_seed
 from glassformer.generation.generate import generate
-from glassformer.generation.stop_strings import StopStrings
-from glassformer.generation.streaming_decode import PiecesOfText
+
+SPARE_TOKENS = 8
+"""Extra tokens decoded beyond the longest stop string: the first ones may be incomplete characters or special tokens."""
+HELD_BACK = 8
+"""The number of ids held back when the streamed text need not be exact."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +37,16 @@ def generate_texts(
     prompts: Sequence[str],
     *,
     seed: int,
+    max_new_tokens: int,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    repetition_penalty: float = 1.0,
     stop: Sequence[str] = (),
     stop_ids: Sequence[int] = (),
     on_text: Callable[[str], None] | None = None,
     exact_pieces: bool = False,
     say: Callable[[str], None] | None = None,
-    **how: Any,
 ) -> list[Sample]:
     """Texts that continue the prompts, each from a seed of its own. ``on_text`` gets pieces of one text as they come.
 
@@ -56,16 +64,20 @@ def generate_texts(
         return tokenizer.decode([token_id for token_id in ids if token_id < tokenizer.size])
 
     ending = StopStrings(decode, stop)
-    pieces = None if on_text is None else PiecesOfText(decode, on_text, ending, tokenizer.settled, exact=exact_pieces)
+    pieces = None if on_text is None else StreamedText(decode, on_text, ending, tokenizer.settled, exact=exact_pieces)
     results = generate(
         model,
         [prompt_ids(tokenizer, prompt) for prompt in prompts],
+        max_new_tokens=max_new_tokens,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        repetition_penalty=repetition_penalty,
         seeds=[derive_seed(seed, "prompt", row) for row in range(len(prompts))],
         stop_ids=stop_ids or ([] if tokenizer.stop_id is None else [tokenizer.stop_id]),
         stop=ending if stop else None,
         on_token=pieces,
         start_id=tokenizer.start_id,
-        **how,
     )
     if pieces is not None:
         pieces.finish()
@@ -96,3 +108,90 @@ def prompt_ids(tokenizer: Tokenizer, prompt: str) -> list[int]:
         start = [] if tokenizer.start_id is None else [tokenizer.start_id]
         return [*start, *tokenizer.encode(prompt)]
     return tokenizer.encode("\n")
+
+
+@final
+class StopStrings:
+    """Whether one of some strings has appeared in the new ids, and the text before it; the ``stop`` of ``generate``.
+
+    Called after every new id, so it decodes only the end of the text, given that a token has at least one byte.
+    """
+
+    def __init__(self, decode: Callable[[Sequence[int]], str], strings: Sequence[str]) -> None:
+        if "" in strings:
+            raise BadArgument("stop", "", "an empty string would end every text at once; leave it out")
+        self.decode, self.strings = decode, tuple(strings)
+        self.tokens = max((len(string.encode()) for string in strings), default=0) + SPARE_TOKENS
+
+    def __call__(self, row: int, new_ids: list[int]) -> bool:
+        """Whether the text of the new ids holds one of the strings."""
+        if not self.strings:
+            return False
+        end = self.decode(new_ids[-self.tokens :])
+        return any(string in end for string in self.strings)
+
+    def cut(self, text: str) -> str:
+        """The text before the first of the strings in it."""
+        places = [place for string in self.strings if (place := text.find(string)) >= 0]
+        return text[: min(places)] if places else text
+
+
+@final
+class StreamedText:
+    """Ids that arrive one by one -> pieces of text that no later id will change.
+
+    So it emits no incomplete character and no possible beginning of a stop string.
+
+    ``settled``: how many of the ids have a text that no later id can change (``Tokenizer.settled``). ``exact``: the rest is
+    held back, however long. Otherwise all but the last ``HELD_BACK`` ids are emitted as decoded so far, even if later ids would
+    move a space in that.
+    """
+
+    def __init__(
+        self,
+        decode: Callable[[Sequence[int]], str],
+        on_text: Callable[[str], None],
+        stop: StopStrings,
+        settled: Callable[[Sequence[int]], int] = len,
+        *,
+        exact: bool = True,
+    ) -> None:
+        self._decode, self._on_text, self._stop, self._settled, self._exact = decode, on_text, stop, settled, exact
+        self._ids: list[int] = []
+        self._emitted = ""
+
+    def __call__(self, row: int, token_id: int) -> None:
+        self._ids.append(token_id)
+        ready = max(self._settled(self._ids), 0 if self._exact else len(self._ids) - HELD_BACK)
+        text = self._decode(self._ids[:ready]).rstrip("\N{REPLACEMENT CHARACTER}")
+        certain = self._stop.cut(text)
+        if certain == text:
+            certain = text[: len(text) - max((_overhang(text, string) for string in self._stop.strings), default=0)]
+        self._emit(certain)
+
+    def finish(self) -> None:
+        """Emits what was held back."""
+        self._emit(self._stop.cut(self._decode(self._ids)))
+
+    def _emit(self, text: str) -> None:
+        new = text[_end_of_emitted(text, self._emitted) :]
+        if new:
+            self._on_text(new)
+            self._emitted += new
+
+
+def _end_of_emitted(text: str, before: str) -> int:
+    """Where the content of ``before`` ends in ``text``; spaces may have moved."""
+    if text.startswith(before) or before.startswith(text):
+        return min(len(before), len(text))
+    signs = sum(not sign.isspace() for sign in before)
+    for place, sign in enumerate(text):
+        if not signs:
+            return place
+        signs -= not sign.isspace()
+    return len(text)
+
+
+def _overhang(text: str, string: str) -> int:
+    """How many characters at the end of ``text`` may be the beginning of ``string``."""
+    return next((n for n in range(min(len(string) - 1, len(text)), 0, -1) if text.endswith(string[:n])), 0)

@@ -17,12 +17,13 @@ from typing import Any, final
 import numpy as np
 
 from glassformer.data.config import DataConfig, SplitConfig
-from glassformer.data.memory_cache import Memory
+from glassformer.data.data_kinds import DataKind, register_data_kind
+from glassformer.data.memory_cache import MemoryCache
 from glassformer.data.prepare import ProgressCallback, memory_key
 from glassformer.data.reading.corpus import read
 from glassformer.data.reading.named_sets import QuestionFiles
 from glassformer.data.reading.readers import EMPTY_LINE, lines, to_text
-from glassformer.data.reading.sources import at_places, find_parts, sha256_of, size_of
+from glassformer.data.reading.sources import at_places, find_sources, sha256_of, size_of
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError, DataError, UnknownName, UsageError
@@ -118,7 +119,7 @@ class Questions:
 
 
 EncodedQuestions = list[tuple[list[int], list[int]]]
-_encodings = Memory[EncodedQuestions](12, lambda encoded: 36 * sum(len(asked) + len(told) for asked, told in encoded))
+_encodings = MemoryCache[EncodedQuestions](12, lambda encoded: 36 * sum(len(asked) + len(told) for asked, told in encoded))
 """In-memory cache: every trial of a study encodes the same questions."""
 
 
@@ -334,7 +335,7 @@ def prepare_questions(
         for name, before in (expect or {}).get("files", {}).items()
         if data.questions is not None and (named := getattr(data.questions, name.partition(":")[0], None))
     }
-    parts = find_parts(at_places(data, places))
+    parts = find_sources(at_places(data, places))
     files = parts.questions
     if files is None:
         raise ConfigError(
@@ -383,3 +384,6 @@ def invented_names(names: Sequence[str], exists: Callable[[str], bool], *, many:
         if len(found) == many:
             break
     return list(found)
+
+
+register_data_kind("questions", DataKind(load=prepare_questions, of_file=questions_of_file, of_texts=questions_of_texts))

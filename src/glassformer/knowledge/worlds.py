@@ -15,15 +15,17 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self, final
+from typing import Any, Self, final
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from glassformer.data.config import GENERATED_SETS, GeneratedSetConfig
 from glassformer.data.disk_cache import cached_folder
+from glassformer.data.reading.corpus import Source
+from glassformer.data.reading.named_sets import DataSources, QuestionFiles
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.files import read_json, write_json
-from glassformer.foundation.registry import VariantConfig
 from glassformer.foundation.seeds import derive_seed
 
 MADE_BY = 1  # incremented when the same settings give other files
@@ -94,10 +96,10 @@ PEOPLES = (
 )  # fmt: skip
 
 
-class WorldConfig(VariantConfig):
+@GENERATED_SETS.variant("world")
+class WorldConfig(GeneratedSetConfig):
     """A made-up register of people, told in many wordings; names sound like their region to the degree ``sound``."""
 
-    kind: ClassVar[str] = "world"
     people: int = Field(default=500, ge=20, le=2_000_000)
     sound: float = Field(default=0.5, ge=0, le=1)
     seed: int = Field(default=0, ge=0)
@@ -144,6 +146,22 @@ class WorldConfig(VariantConfig):
         """The files, made on the first call."""
         key = f"world-{fingerprint([MADE_BY, self.to_dict()])[:24]}"
         return World(cached_folder("sets", key, lambda draft: _write(self, World(draft))))
+
+    def find(self) -> DataSources:
+        world = self.files()
+        questions = tuple(Source(self.name, (world.questions("train"),), text_column=column) for column in (1, 2))
+        test, nowhere = world.questions("test"), world.questions("nowhere")
+        return DataSources(
+            train=Source(self.name, (world.text,), document="line"),
+            vocabulary=questions,  # characters that only questions have, such as the question mark
+            questions=QuestionFiles(
+                train=world.questions("train"),
+                validation=world.questions("validation"),
+                tests={"test": test} if test.stat().st_size else {},
+                nowhere=nowhere if nowhere.stat().st_size else None,
+                truth=world.folder,
+            ),
+        )
 
 
 @final

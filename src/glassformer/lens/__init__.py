@@ -1,1 +1,1 @@
-"""Looking inside a network: capture, readouts, interventions, and a page to send."""
+"""Looking inside a network: capture, statistics of heads, interventions, and a page to send."""

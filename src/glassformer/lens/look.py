@@ -17,13 +17,11 @@ import torch
 from torch import Tensor
 
 from glassformer.foundation.errors import BadArgument, UsageError
-from glassformer.lens import readouts
-from glassformer.lens.capture import capture, hidden_mask
-from glassformer.lens.effects import HeadEffects, head_effects, patching_effects
-from glassformer.lens.head_scores import HeadScores, head_scores
-from glassformer.lens.interventions import ablated, patched, require_head
-from glassformer.lens.logits import LogitLens, logit_lens, token_losses
-from glassformer.lens.places import Places
+from glassformer.lens import head_statistics
+from glassformer.lens.capture import Places, capture, hidden_mask
+from glassformer.lens.head_statistics import HeadScores, head_scores
+from glassformer.lens.interventions import HeadEffects, ablated, head_effects, patched, patching_effects, require_head
+from glassformer.lens.logit_lens import LogitLens, logit_lens, token_losses
 from glassformer.model.network import Network
 
 if TYPE_CHECKING:
@@ -48,9 +46,11 @@ class Look:
     ) -> None:
         dims = network.dims
         if not ids:
-            raise UsageError("The text is empty, so there is nothing to look at; give one token at least.")
+            raise UsageError("The text is empty, so there is nothing to look at; give one token at least.", reason="no-text")
         if len(ids) > dims.context:
-            raise UsageError(f"The text has {len(ids)} tokens, but model.context={dims.context}; give a shorter one.")
+            raise UsageError(
+                f"The text has {len(ids)} tokens, but model.context={dims.context}; give a shorter one.", reason="text-too-long"
+            )
         wrong = [position for position in hide if not 0 <= position < len(ids)]
         if wrong:
             raise BadArgument("hide", wrong[0], f"this text has the positions 0 to {len(ids) - 1}; give one of them")
@@ -85,7 +85,7 @@ class Look:
     def attention(self) -> np.ndarray:
         """Weights [layer, head, query, key]."""
         if self.no_attention:
-            raise UsageError(self.no_attention)
+            raise UsageError(self.no_attention, reason="no-attention")
         patterns = [self._found.values[name][0].float().cpu().numpy() for name in self.places.patterns if name]
         return np.stack(patterns)
 
@@ -101,8 +101,8 @@ class Look:
         queries, keys = self.attention.shape[-2:]
         hidden = np.zeros(keys, bool)
         hidden[[keys - len(self.ids) + position for position in self.hidden]] = True
-        visible = readouts.visible_keys(queries, keys, causal=self.network.dims.causal, hidden=hidden)
-        return readouts.check_rows(self.attention, visible)
+        visible = head_statistics.visible_keys(queries, keys, causal=self.network.dims.causal, hidden=hidden)
+        return head_statistics.check_rows(self.attention, visible)
 
     def at(self, name: str) -> np.ndarray:
         """The activation at a place, without the batch axis. ``places`` lists the places with their axes."""
@@ -141,7 +141,7 @@ class Look:
         """Attention rollout after each layer, [layer, query, key]."""
         if self.attention.shape[-1] != self.attention.shape[-2]:
             raise UsageError("Rollout multiplies maps of as many keys as queries; a prefix adds keys, so there is none here.")
-        return readouts.rollout(self.attention)
+        return head_statistics.rollout(self.attention)
 
     @cached_property
     def head_scores(self) -> HeadScores | None:
@@ -153,8 +153,8 @@ class Look:
 
     def head_table(self) -> list[dict[str, Any]]:
         """One row per head: its statistics on this text, and its scores."""
-        entropy, distance = readouts.entropy(self.attention), readouts.distance(self.attention)
-        first, found = readouts.weight_on_first(self.attention), self.head_scores
+        entropy, distance = head_statistics.entropy(self.attention), head_statistics.distance(self.attention)
+        first, found = head_statistics.weight_on_first(self.attention), self.head_scores
         columns = {"entropy": entropy, "distance": distance, "first": first}
         if found is not None:
             columns |= {"previous": found.previous, "duplicate": found.duplicate}
@@ -203,7 +203,7 @@ class Look:
         from glassformer.figures.attention import draw_grid, draw_map
 
         if layer is None and head is not None:
-            raise UsageError(f"head={head} is given without a layer; say which layer it is in.")
+            raise UsageError(f"head={head} is given without a layer; say which layer it is in.", reason="head-without-layer")
         if layer is not None:
             require_head(self.places, layer, head)
         title = f"{self.name}: " if self.name else ""

@@ -1,4 +1,4 @@
-"""What a model costs, known from its config and the vocabulary before anything is built: parameters, FLOPs, bytes.
+"""What a model costs, from its config and the vocabulary, before anything is built: parameters, FLOPs, bytes.
 
 Parameters and FLOPs come from each part's own formula; activations from tracing a training step on fake tensors, so any
 variant is counted. All of it by part.
@@ -20,8 +20,8 @@ from glassformer.model.transformer import Transformer
 
 
 @dataclass(frozen=True)
-class Part:
-    """One kind of part, all its copies together."""
+class PartCost:
+    """The cost of one kind of part, all its copies together."""
 
     name: str
     copies: int
@@ -34,7 +34,7 @@ class Part:
 class Cost:
     """The cost of a model and of one training step of ``batch`` rows of ``length`` tokens."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[PartCost, ...]
     batch: int
     length: int
     weight_bytes: int
@@ -67,22 +67,24 @@ class Cost:
 
 def parts_of(
     config: ModelConfig, vocabulary: int, *, outputs: int | None = None, batch: int = 1, length: int | None = None
-) -> tuple[Part, ...]:
+) -> tuple[PartCost, ...]:
     """Parameters and FLOPs by part, from the formulas alone."""
     dims, rows = config.dims(vocabulary, outputs), length or config.context
     layers, norms = dims.layers, dims.layers * config.block.norms + config.block.norm_at_end + config.embedding_norm
     output_flops = matmul_flops(batch * rows, dims.attention_width, dims.width)
 
-    def part(slot: str, copies: int, choice: PartConfig) -> Part:
+    def part(slot: str, copies: int, choice: PartConfig) -> PartCost:
         forward, backward = choice.flops(dims, batch, rows), choice.backward_flops(dims, batch, rows)
-        return Part(f"{slot} ({choice.kind})", copies, copies * choice.parameters(dims), copies * forward, copies * backward)
+        return PartCost(
+            f"{slot} ({choice.kind})", copies, copies * choice.parameters(dims), copies * forward, copies * backward
+        )
 
     return (
-        Part("embedding", 1, (dims.vocabulary + config.segments) * dims.width, 0, 0),
+        PartCost("embedding", 1, (dims.vocabulary + config.segments) * dims.width, 0, 0),
         part("positions", 1, config.positions),
         part("mixer", layers, config.mixer),
         part("merge", layers, config.merge),
-        Part(
+        PartCost(
             "output projection",
             layers,
             layers * dims.linear_parameters(dims.attention_width, dims.width),
@@ -97,7 +99,7 @@ def parts_of(
 
 
 def cost_of(config: ModelConfig, vocabulary: int, *, outputs: int | None = None, batch: int, length: int | None = None) -> Cost:
-    """Everything, for training in float32; what the optimizer keeps is the optimizer's to say."""
+    """Everything, for training in float32; without the state of the optimizer."""
     parts = parts_of(config, vocabulary, outputs=outputs, batch=batch, length=length)
     parameters = sum(part.parameters for part in parts)
     rows = length or config.context
@@ -112,7 +114,7 @@ def cost_of(config: ModelConfig, vocabulary: int, *, outputs: int | None = None,
 
 
 def activation_bytes(config: ModelConfig, vocabulary: int, *, outputs: int | None = None, batch: int, length: int) -> int:
-    """Bytes kept for the backward pass of one micro-batch: a training step traced on fake tensors, nothing computed."""
+    """Bytes stored for the backward pass of one micro-batch: a training step traced on fake tensors, nothing computed."""
     from torch._subclasses.fake_tensor import FakeTensorMode  # private, but what torch's own memory planning uses
 
     with FakeTensorMode():
@@ -122,19 +124,19 @@ def activation_bytes(config: ModelConfig, vocabulary: int, *, outputs: int | Non
 
 
 def saved_bytes(model: Transformer, ids_BT: Tensor) -> int:
-    """Bytes that one forward pass keeps for its backward pass, each storage once, weights not counted."""
+    """Bytes that one forward pass stores for its backward pass, each storage once, weights not counted."""
     weights = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
-    kept: dict[int, int] = {}
+    stored: dict[int, int] = {}
     alive: list[Tensor] = []  # so that no storage is freed and its address counted for another
 
     def pack(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
         if storage._cdata not in weights:
-            kept[storage._cdata] = storage.nbytes()
+            stored[storage._cdata] = storage.nbytes()
             alive.append(tensor)
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         scores = model(ids_BT)
         summed_cross_entropy(scores, torch.zeros(scores.shape[:-1], dtype=torch.long, device=ids_BT.device))
-    return sum(kept.values())
+    return sum(stored.values())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from glassformer.model.dims import Dims
-from glassformer.model.network import NetworkConfig
+from glassformer.model.network import MODELS, NetworkConfig
 from glassformer.model.slots import (
     BLOCKS,
     FEEDFORWARDS,
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from glassformer.model.transformer import Transformer
 
 
+@MODELS.variant("transformer")
 class ModelConfig(NetworkConfig):
     """A Transformer by its parts."""
 
-    kind: ClassVar[str] = "transformer"
     kind_is_written: ClassVar[bool] = False
     added_later: ClassVar[frozenset[str]] = frozenset({"segments", "embedding_norm", "vocabulary", "head_width"})
 
@@ -74,7 +74,7 @@ class ModelConfig(NetworkConfig):
     head: Annotated[SerializeAsAny[HeadConfig], BeforeValidator(HEADS.parse)] = HEADS.default("tied")
 
     def check_cache_inputs(self) -> Mapping[str, Any] | None:
-        """Nothing else: its weights are fresh."""
+        """Nothing else: its weights come from the seed."""
         return {} if type(self) is ModelConfig else None
 
     @model_validator(mode="after")

@@ -26,7 +26,7 @@ class DropoutMasks:
         self.seed = seed.to(torch.int32)
         self.drawn = 0
 
-    def kept(self, like: Tensor, share: float) -> Tensor:
+    def keep_mask(self, like: Tensor, share: float) -> Tensor:
         """bool, shaped as ``like``: True with probability 1 - ``share``, in steps of 2^-24."""
         self.drawn += 1
         start = _scrambled(self.seed ^ _wrapped(self.drawn * _GOLDEN))
@@ -49,7 +49,7 @@ class Dropout(nn.Module):
             return x
         if masks is None or x.numel() >= LARGEST:
             return F.dropout(x, self.p)
-        return torch.where(masks.kept(x, self.p), x / (1.0 - self.p), 0.0)
+        return torch.where(masks.keep_mask(x, self.p), x / (1.0 - self.p), 0.0)
 
     def extra_repr(self) -> str:
         return f"p={self.p}"

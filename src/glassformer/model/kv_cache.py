@@ -1,7 +1,7 @@
-"""The KV cache: what mixers keep of the tokens they have read, so that the next token costs one step.
+"""The KV cache: what mixers store of the tokens they have read, so that the next token costs one step.
 
 Every mixer makes the cache of its own layer (``Mixer.new_cache``): keys and values here, or whatever a mixer of another kind
-keeps. Rows of different length live in one batch: each writes at its own positions, and what stands beyond a row's end is
+stores. Rows of different length live in one batch: each writes at its own positions, and what stands beyond a row's end is
 hidden by the causal mask until it is overwritten. The buffers keep their shape; what ``extend`` returns ends where the
 longest row ends.
 """
@@ -29,14 +29,14 @@ class CachePlacement:
 
 
 class LayerCache(ABC):
-    """What the mixer of one layer keeps."""
+    """What the mixer of one layer stores."""
 
     rewinds: ClassVar[bool] = False
     """Whether a row can go back to an earlier position without reading anew, and may be read with padding at its end."""
 
     @abstractmethod
     def clear(self) -> None:
-        """Forgets everything; tensors stay where they are."""
+        """Resets everything in place."""
 
     @abstractmethod
     def move_rows(self, to_N: Tensor, from_N: Tensor) -> None:
@@ -103,7 +103,7 @@ class ModelCache:
         self.placement.position_ids_BT, self.placement.length = position_ids_BT, length
 
     def place_whole(self, rows: Tensor | slice) -> None:
-        """Before a pass that reads these rows from their beginning; what they held is forgotten."""
+        """Before a pass that reads these rows from their beginning; what they stored before is dropped."""
         self.placement.position_ids_BT, self.placement.whole_rows = None, rows
 
     def clear(self) -> None:

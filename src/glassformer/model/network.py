@@ -1,7 +1,7 @@
-"""What a network is to the trainer, the checks and the evaluators; and the slot ``model``, whose variants build one.
+"""The interface ``Network`` that trainer, checks and evaluators use; and the slot ``model``, whose variants build one.
 
 A network is token ids -> vectors (``features``) -> numbers (``head``). The Transformer of this package is one; a pretrained
-encoder is another. Nothing above asks which.
+encoder (networks/pretrained_encoder.py) is another.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class Network(nn.Module, ABC):
         return False
 
     def pretrained_source(self) -> dict[str, str] | None:
-        """The folder of the pretrained weights it began with and their sha256, for the record of a run; None without any."""
+        """The folder of the pretrained weights it started from and their sha256, for a run's environment; None without any."""
         return None
 
     def logits(self, features_BTD: Tensor, key_padding_mask_BS: Tensor | None) -> Tensor:
-        """What the head makes of the vectors; a head that does not pool is called with them alone."""
+        """The head's output for the vectors of ``features``: [B, T, outputs], or [B, outputs] from a head that pools."""
         return self.head(features_BTD, key_padding_mask_BS) if self.pools else self.head(features_BTD)
 
 
@@ -65,17 +65,18 @@ class NetworkConfig(VariantConfig):
         return self.build(vocabulary, outputs=outputs, seed=0)
 
     def check_cache_inputs(self) -> Mapping[str, Any] | None:
-        """What decides, beside these choices and our code, how a check of the network before training ends (weights from
-        outside, the library that computes with them); None: that is not known, and no check of it is remembered."""
+        """What the result of a check before training depends on beside these choices and our code: checksums of pretrained
+        weights, the version of the library that runs them. It is part of the key of a stored check. None: not known, so no
+        check of this network is stored."""
         return None
 
     def tokenizer(self) -> Any:
         """The tokenizer it was pretrained with, which then serves the data; None: the recipe's."""
         return None
 
-    def tokenizer_setting(self, given: Any) -> Any:
-        """What the recipe says of its tokenizer, from what was ``given`` there: a network that has its own names that one."""
-        return given
+    def tokenizer_setting(self, setting: Any) -> Any:
+        """The recipe key ``tokenizer`` for this network, from the one the user wrote; a pretrained network names its own."""
+        return setting
 
     def cost(self, vocabulary: int, *, outputs: int | None = None, batch: int) -> Cost:
         """Parameters, FLOPs and bytes of one training step of ``batch`` rows, by part, from formulas."""

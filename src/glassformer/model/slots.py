@@ -67,10 +67,10 @@ class Positions(nn.Module):
 
 
 class PositionsConfig(PartConfig):
-    """A way to tell positions apart. ``applies_to`` says by which method of ``Positions`` it acts."""
+    """A way to tell positions apart. ``applies_to`` names the method of ``Positions`` by which it acts."""
 
     applies_to: ClassVar[str] = "nothing"
-    """"embedding", "rotation", "bias" or "nothing". A mixer that does not list it in ``takes`` refuses the combination."""
+    """"embedding", "rotation", "bias" or "nothing". A mixer without it in ``accepts_positions`` refuses the combination."""
 
     def build(self, dims: Dims) -> Positions:
         raise NotImplementedError
@@ -87,14 +87,15 @@ class Mixer(nn.Module, ABC):
         """Per-head outputs [B, H, T, E], not yet merged. ``cache``: None, or what ``new_cache`` made for this layer."""
 
     def new_cache(self, placement: CachePlacement) -> LayerCache:
-        """An empty cache for generation: keys and values, unless a mixer keeps something else."""
+        """An empty cache for generation: keys and values, unless a mixer stores something else."""
         return KVCache(placement)
 
 
 class MixerConfig(PartConfig):
-    """A way to mix. ``takes`` lists the values of ``PositionsConfig.applies_to`` that have an effect in it."""
+    """A way to mix."""
 
     accepts_positions: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding"})
+    """The values of ``PositionsConfig.applies_to`` that have an effect in this mixer."""
     any_head_width: ClassVar[bool] = False
     """Whether it can be built with heads that side by side are narrower or wider than the model (``model.head_width``)."""
 
@@ -102,7 +103,7 @@ class MixerConfig(PartConfig):
         raise NotImplementedError
 
     def cache_width(self, dims: Dims) -> int:
-        """Numbers that generation keeps of each token in one layer, at most: a key and a value of every head."""
+        """Numbers that the KV cache stores of each token in one layer, at most: a key and a value of every head."""
         return 2 * dims.attention_width
 
 

@@ -42,10 +42,20 @@ class SoftmaxMixer(Mixer):
         *,
         scale: float | None = None,
     ) -> Tensor:
-        """Dot-product attention: by torch's fused kernel, or by the equations where that is asked for or somebody looks."""
-        if self.takes_fast_path:
-            return self.fused_mix(q_BHTE, k_BHSE, v_BHSE, attention_context, bias_BHTS, scale=scale)
-        return self.mix(attention_scores(q_BHTE, k_BHSE, scale=scale), v_BHSE, attention_context, bias_BHTS)
+        """Dot-product attention: by torch's fused kernel, or by the equations if ``fused`` is off or a hook wants scores."""
+        # On CUDA the gradient of a bias is summed in no fixed order; a mask has none, and in deterministic mode its kernel's
+        # backward pass does not split the keys, so padded batches stay on the fused path.
+        unordered = bias_BHTS is not None and q_BHTE.is_cuda and torch.is_grad_enabled()
+        if not self.takes_fast_path or unordered:
+            return self.mix(attention_scores(q_BHTE, k_BHSE, scale=scale), v_BHSE, attention_context, bias_BHTS)
+        width = v_BHSE.shape[-1]
+        if q_BHTE.shape[-1] == width:
+            return self._fused_mix(q_BHTE, k_BHSE, v_BHSE, attention_context, bias_BHTS, scale)
+        # Torch's fastest kernels want one width: zeros add nothing to a product, and their mean is cut off again.
+        scale = 1.0 / math.sqrt(q_BHTE.shape[-1]) if scale is None else scale
+        wide = max(q_BHTE.shape[-1], width)
+        q_BHTE, k_BHSE, v_BHSE = (F.pad(tensor, (0, wide - tensor.shape[-1])) for tensor in (q_BHTE, k_BHSE, v_BHSE))
+        return self._fused_mix(q_BHTE, k_BHSE, v_BHSE, attention_context, bias_BHTS, scale)[..., :width]
 
     def mix(self, scores_BHTS: Tensor, v_BHSE: Tensor, attention_context: AttentionContext, bias_BHTS: Tensor | None) -> Tensor:
         """The reference implementation: ``attention.attend`` from its scores on, with taps, a bias and dropout."""
@@ -55,26 +65,18 @@ class SoftmaxMixer(Mixer):
         pattern_BHTS = self.pattern(attention_pattern(self.scores(scores_BHTS), mask))
         return self.pattern_dropout(pattern_BHTS) @ v_BHSE
 
-    def fused_mix(
+    def _fused_mix(
         self,
         q_BHTE: Tensor,
         k_BHSE: Tensor,
         v_BHSE: Tensor,
         attention_context: AttentionContext,
         bias_BHTS: Tensor | None,
-        *,
-        scale: float | None = None,
+        scale: float | None,
     ) -> Tensor:
-        """The same by torch's kernel, for scores that are products of queries and keys."""
+        """The same by torch's kernel."""
         drop = self.pattern_dropout.p if self.training else 0.0
-        masked = not attention_context.has_no_extra_mask or bias_BHTS is not None
-        # On CUDA the gradient of a bias is summed in no fixed order; a mask has none, and in deterministic mode its kernel's
-        # backward pass does not split the keys, so padded batches stay on the fused path.
-        if bias_BHTS is not None and q_BHTE.is_cuda and torch.is_grad_enabled():
-            return self.mix(attention_scores(q_BHTE, k_BHSE, scale=scale), v_BHSE, attention_context, bias_BHTS)
-        if q_BHTE.shape[-1] != v_BHSE.shape[-1]:
-            return self._of_one_width(q_BHTE, k_BHSE, v_BHSE, attention_context, bias_BHTS, scale)
-        if not masked:
+        if attention_context.has_no_extra_mask and bias_BHTS is None:
             return F.scaled_dot_product_attention(
                 q_BHTE, k_BHSE, v_BHSE, dropout_p=drop, is_causal=attention_context.causal, scale=scale
             )
@@ -86,18 +88,3 @@ class SoftmaxMixer(Mixer):
         if attention_context.key_padding_mask_BS is None or mask is None:
             return z_BHTE
         return z_BHTE.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)  # kernels differ on rows that see nothing
-
-    def _of_one_width(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        attention_context: AttentionContext,
-        bias_BHTS: Tensor | None,
-        scale: float | None,
-    ) -> Tensor:
-        """Torch's fastest kernels want one width: zeros add nothing to a product, and their mean is cut off again."""
-        narrow, wide = v.shape[-1], max(q.shape[-1], v.shape[-1])
-        factor = 1.0 / math.sqrt(q.shape[-1]) if scale is None else scale
-        q, k, v = (F.pad(tensor, (0, wide - tensor.shape[-1])) for tensor in (q, k, v))
-        return self.fused_mix(q, k, v, attention_context, bias_BHTS, scale=factor)[..., :narrow]

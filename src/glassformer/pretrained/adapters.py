@@ -54,8 +54,9 @@ def save_adapter(network: Any, folder: Path, *, label_names: Sequence[str]) -> s
         tensors |= {f"{prefix}{name}": tensor for name, tensor in _head_tensors(network.head).items()}
     else:
         _save_head(network, folder, label_names)
+    name: str = network.config.folder  # on the hub; a folder by its absolute path, since an adapter may be opened anywhere
     common = {
-        "base_model_name_or_path": _name_of_base(network),
+        "base_model_name_or_path": str(network.folder.resolve()) if Path(name).expanduser().is_dir() else name,
         "task_type": "SEQ_CLS" if own else "FEATURE_EXTRACTION",
         "inference_mode": True,
         "modules_to_save": ["classifier", "score"] if own else None,
@@ -63,12 +64,6 @@ def save_adapter(network: Any, folder: Path, *, label_names: Sequence[str]) -> s
     _save(tensors, folder / ADAPTER)
     write_json(folder / ADAPTER_CONFIG, {**common, **settings})
     return f"peft {tuning.kind}"
-
-
-def _name_of_base(network: Any) -> str:
-    """The name on the hub, or the absolute path, since an adapter may be opened from anywhere."""
-    name: str = network.config.folder
-    return str(network.folder.resolve()) if Path(name).expanduser().is_dir() else name
 
 
 def save_merged(network: Any, folder: Path, *, label_names: Sequence[str]) -> str:

@@ -1,17 +1,22 @@
-"""``Architecture``: how a published model type maps to ours: config, tensor names, and unsupported settings."""
+"""``Architecture``: how a published model type maps to ours: config, tensor names, and unsupported settings.
+
+A ``Rule`` renames and reshapes tensors between Hugging Face's layout and ours, in both directions.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
 from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
 
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.foundation.errors import DataError
 from glassformer.model.config import ModelConfig
 from glassformer.model.dims import Dims
-from glassformer.model.slots import PartConfig
-from glassformer.pretrained.tensors import Rule
 
 ACTIVATIONS = {
     "gelu": "gelu",
@@ -21,7 +26,8 @@ ACTIVATIONS = {
     "relu": "relu",
 }
 """Hugging Face activation names -> our feed-forwards."""
-NAMES_OF_BENDS = {"gelu": "gelu", "gelu-tanh": "gelu_new", "relu": "relu"}
+ACTIVATION_NAMES = {"gelu": "gelu", "gelu-tanh": "gelu_new", "relu": "relu"}
+"""Our feed-forwards -> Hugging Face activation names."""
 
 
 class Architecture(ABC):
@@ -37,6 +43,9 @@ class Architecture(ABC):
     """Suffixes of tensors that are no weights: masks, positions, rotations computed from the settings."""
     unused: ClassVar[tuple[str, ...]] = ()
     """Prefixes of weights that our model does not use; leaving them out is reported."""
+    parts: ClassVar[Mapping[str, tuple[str, ...]]]
+    """The kinds of our parts that this class can represent, by slot."""
+    causal: ClassVar[bool] = True
 
     @abstractmethod
     def read(self, settings: Settings, tensors: Set[str]) -> dict[str, Any]:
@@ -46,9 +55,23 @@ class Architecture(ABC):
     def rules(self, config: ModelConfig, dims: Dims) -> list[Rule]:
         """The mapping of our tensors to their names, without ``prefix``."""
 
-    @abstractmethod
     def objections(self, config: ModelConfig) -> list[str]:
         """Why this class cannot represent a model of ours, one reason per part, as ``key=value needs ...``."""
+        wrong = [
+            f"model.{slot}={getattr(config, slot).kind} is not {' or '.join(kinds)}"
+            for slot, kinds in self.parts.items()
+            if getattr(config, slot).kind not in kinds
+        ]
+        wrong += [f"model.mixer.{name}={value}" for name in ("scale", "masked") if (value := getattr(config.mixer, name, None))]
+        if config.dims(vocabulary=1).attention_width != config.width:
+            wrong.append(f"model.head_width={config.head_width} with model.heads={config.heads}")
+        if config.causal != self.causal:
+            wrong.append(f"model.causal={str(config.causal).lower()}")
+        if self.causal and getattr(config.head, "bias", None):
+            wrong.append("model.head.bias=true")
+        if self.causal and (config.segments or config.embedding_norm):
+            wrong.append(f"model.segments={config.segments}, model.embedding_norm={str(config.embedding_norm).lower()}")
+        return wrong
 
     @abstractmethod
     def write(self, config: ModelConfig, dims: Dims, tokenizer: Tokenizer) -> dict[str, Any]:
@@ -121,35 +144,73 @@ class Settings:
         return default if value is None else value
 
 
-def must_be(config: ModelConfig, allowed: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """Parts that are not among the allowed ones, as phrases."""
-    wrong = []
-    for slot, kinds in allowed.items():
-        kind = getattr(config, slot).kind
-        if kind not in kinds:
-            wrong.append(f"model.{slot}={kind} is not {' or '.join(kinds)}")
-    return wrong
-
-
-def setting(part: PartConfig, name: str, default: Any = None) -> Any:
-    """A setting of a part that has one of this name; ``default`` for the others."""
-    return getattr(part, name, default)
-
-
-def must_be_plain(config: ModelConfig) -> list[str]:
-    """Settings of attention that Hugging Face models do not have, as phrases."""
-    wrong = [f"model.mixer.{name}={value}" for name in ("scale", "masked") if (value := setting(config.mixer, name))]
-    if config.dims(vocabulary=1).attention_width != config.width:
-        wrong.append(f"model.head_width={config.head_width} with model.heads={config.heads}")
-    return wrong
-
-
 def inner_of(config: ModelConfig, dims: Dims) -> int:
     """The inner width of a feed-forward that has one."""
-    inner: int = setting(config.feedforward, "inner_width")(dims)
+    inner: int = config.feedforward.inner_width(dims)  # type: ignore[attr-defined]
     return inner
 
 
 def marks_of(tokenizer: Tokenizer) -> dict[str, int | None]:
     """The ids of the special tokens, for config.json."""
     return {"bos_token_id": tokenizer.start_id, "eos_token_id": tokenizer.stop_id, "pad_token_id": tokenizer.pad_id}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One tensor of ours is the concatenation of theirs. ``rows``: the rows (or elements) of each."""
+
+    ours: str
+    theirs: tuple[str, ...]
+    rows: tuple[int, ...]
+    transposed: bool = False
+    """Theirs is [inputs, outputs] (GPT-2's Conv1D), ours [outputs, inputs]."""
+
+
+def linear(ours: str, theirs: str | tuple[str, ...], rows: int | tuple[int, ...], *, transposed: bool = False) -> list[Rule]:
+    """The rules of a linear map or a norm: weight and bias."""
+    names = (theirs,) if isinstance(theirs, str) else theirs
+    sizes = (rows,) if isinstance(rows, int) else rows
+    return [
+        Rule(f"{ours}.weight", tuple(f"{name}.weight" for name in names), sizes, transposed),
+        Rule(f"{ours}.bias", tuple(f"{name}.bias" for name in names), sizes),
+    ]
+
+
+def to_ours(theirs: Mapping[str, Tensor], rules: Iterable[Rule], expected: Mapping[str, torch.Size]) -> dict[str, Tensor]:
+    """Our tensors in float32; raises naming one that is missing or has a wrong shape by its name in the folder."""
+    found: dict[str, Tensor] = {}
+    for rule in rules:
+        if rule.ours not in expected:
+            extra = [name for name in rule.theirs if name in theirs and theirs[name].any()]
+            if extra:
+                raise DataError(f"the tensor {extra[0]} is not zero, and no part of ours has a place for it.")
+            continue
+        missing = [name for name in rule.theirs if name not in theirs]
+        if missing:
+            raise DataError(f"the tensor {missing[0]} is missing; the weights are incomplete or of another kind of model.")
+        parts = [theirs[name].T if rule.transposed else theirs[name] for name in rule.theirs]
+        shape = expected[rule.ours]
+        for name, part, rows in zip(rule.theirs, parts, rule.rows):
+            wanted = (rows, *shape[1:])
+            if tuple(part.shape) != wanted:
+                stored = wanted[::-1] if rule.transposed else wanted
+                raise DataError(f"the tensor {name} has shape {list(theirs[name].shape)}; config.json asks for {list(stored)}.")
+        found[rule.ours] = torch.cat(parts).to(torch.float32).contiguous()
+    absent = expected.keys() - found.keys()
+    assert not absent, absent  # a tensor of ours without a rule
+    return found
+
+
+def to_theirs(ours: Mapping[str, Tensor], rules: Iterable[Rule]) -> dict[str, Tensor]:
+    """Their tensors. A bias or a table that our model does not have is written as zeros."""
+    written: dict[str, Tensor] = {}
+    width = ours["embedding.weight"].shape[1]
+    for rule in rules:
+        if rule.ours in ours:
+            parts = ours[rule.ours].detach().to("cpu", torch.float32).split(rule.rows)
+        else:
+            shape = () if rule.ours.endswith(".bias") else (width,)
+            parts = tuple(torch.zeros(rows, *shape) for rows in rule.rows)
+        for name, part in zip(rule.theirs, parts):
+            written[name] = (part.T if rule.transposed else part).contiguous().clone()
+    return written

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from typing import Any, ClassVar, final
 
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.model.config import ModelConfig
 from glassformer.model.dims import Dims
-from glassformer.pretrained.architecture import (
-    NAMES_OF_BENDS,
-    Architecture,
-    Settings,
-    inner_of,
-    marks_of,
-    must_be,
-    must_be_plain,
-    setting,
-)
-from glassformer.pretrained.tensors import Rule, linear
+from glassformer.pretrained.architecture import ACTIVATION_NAMES, Architecture, Rule, Settings, inner_of, linear, marks_of
 
 
-class Encoder(Architecture, ABC):
+class EncoderArchitecture(Architecture, ABC):
     """Base of both. ``bare``: the class without a head; ``head_*``: tensor names of the masked-LM head."""
 
     bare: ClassVar[str]
@@ -30,6 +20,16 @@ class Encoder(Architecture, ABC):
     head_norm: ClassVar[str]
     head_bias: ClassVar[str]
     spare: ClassVar[tuple[str, ...]] = ("embeddings.position_ids", "embeddings.token_type_ids")
+    parts: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "positions": ("learned", "sinusoidal", "none"),
+        "mixer": ("dot",),
+        "merge": ("concat",),
+        "norm": ("layer",),
+        "feedforward": tuple(ACTIVATION_NAMES),
+        "block": ("post",),
+        "head": ("masked", "pooled", "tied"),
+    }
+    causal: ClassVar[bool] = False
 
     def offset(self, settings: Settings) -> int:
         """Rows of the position table before that of the first token."""
@@ -71,7 +71,7 @@ class Encoder(Architecture, ABC):
 
     def rules(self, config: ModelConfig, dims: Dims) -> list[Rule]:
         width, inner = dims.width, inner_of(config, dims)
-        places = dims.context + setting(config.positions, "offset", 0)
+        places = dims.context + getattr(config.positions, "offset", 0)
         rules = [
             Rule("embedding.weight", ("embeddings.word_embeddings.weight",), (dims.vocabulary,)),
             Rule("positions.table.weight", ("embeddings.position_embeddings.weight",), (places,)),
@@ -96,21 +96,7 @@ class Encoder(Architecture, ABC):
         return rules
 
     def objections(self, config: ModelConfig) -> list[str]:
-        wrong = must_be(
-            config,
-            {
-                "positions": ("learned", "sinusoidal", "none"),
-                "mixer": ("dot",),
-                "merge": ("concat",),
-                "norm": ("layer",),
-                "feedforward": tuple(NAMES_OF_BENDS),
-                "block": ("post",),
-                "head": ("masked", "pooled", "tied"),
-            },
-        )
-        wrong += must_be_plain(config)
-        if config.causal:
-            wrong.append("model.causal=true")
+        wrong = super().objections(config)
         if not config.embedding_norm:
             wrong.append("model.embedding_norm=false")
         if config.head.kind == "masked" and not self._head_fits(config):
@@ -118,8 +104,8 @@ class Encoder(Architecture, ABC):
         return wrong
 
     def _head_fits(self, config: ModelConfig) -> bool:
-        same_eps = config.norm.kind == "layer" and setting(config.head, "eps") == setting(config.norm, "eps")
-        return same_eps and setting(config.head, "activation") == self.activation_of_head(config.feedforward.kind)
+        same_eps = config.norm.kind == "layer" and getattr(config.head, "eps", None) == getattr(config.norm, "eps", None)
+        return same_eps and getattr(config.head, "activation", None) == self.activation_of_head(config.feedforward.kind)
 
     def class_of(self, config: ModelConfig) -> str:
         return self.name if config.head.kind == "masked" else self.bare
@@ -129,10 +115,10 @@ class Encoder(Architecture, ABC):
             "hidden_size": dims.width,
             "num_hidden_layers": dims.layers,
             "num_attention_heads": dims.heads,
-            "max_position_embeddings": dims.context + setting(config.positions, "offset", 0),
+            "max_position_embeddings": dims.context + getattr(config.positions, "offset", 0),
             "intermediate_size": inner_of(config, dims),
-            "hidden_act": NAMES_OF_BENDS[config.feedforward.kind],
-            "layer_norm_eps": setting(config.norm, "eps"),
+            "hidden_act": ACTIVATION_NAMES[config.feedforward.kind],
+            "layer_norm_eps": getattr(config.norm, "eps", None),
             "hidden_dropout_prob": dims.dropout,
             "attention_probs_dropout_prob": dims.dropout,
             "type_vocab_size": max(1, config.segments),
@@ -142,7 +128,7 @@ class Encoder(Architecture, ABC):
 
 
 @final
-class BERT(Encoder):
+class BERT(EncoderArchitecture):
     name: ClassVar[str] = "BertForMaskedLM"
     bare: ClassVar[str] = "BertModel"
     model_types: ClassVar[tuple[str, ...]] = ("bert",)
@@ -154,7 +140,7 @@ class BERT(Encoder):
     head_bias: ClassVar[str] = "cls.predictions.bias"
 
     def objections(self, config: ModelConfig) -> list[str]:
-        offset = setting(config.positions, "offset", 0)
+        offset = getattr(config.positions, "offset", 0)
         return [*super().objections(config), *([f"model.positions.offset={offset}"] if offset else [])]
 
     def copies(self, config: ModelConfig) -> dict[str, str]:
@@ -163,7 +149,7 @@ class BERT(Encoder):
 
 
 @final
-class RoBERTa(Encoder):
+class RoBERTa(EncoderArchitecture):
     """Positions start after the row of padding, and the head always uses GELU."""
 
     name: ClassVar[str] = "RobertaForMaskedLM"
@@ -183,11 +169,11 @@ class RoBERTa(Encoder):
         return "gelu"
 
     def objections(self, config: ModelConfig) -> list[str]:
-        offset = setting(config.positions, "offset", 0)
+        offset = getattr(config.positions, "offset", 0)
         return [*super().objections(config), *([] if offset else [f"model.positions.offset={offset}"])]
 
     def write(self, config: ModelConfig, dims: Dims, tokenizer: Tokenizer) -> dict[str, Any]:
-        return {**super().write(config, dims, tokenizer), "pad_token_id": setting(config.positions, "offset", 2) - 1}
+        return {**super().write(config, dims, tokenizer), "pad_token_id": getattr(config.positions, "offset", 2) - 1}
 
     def copies(self, config: ModelConfig) -> dict[str, str]:
         decoder = "lm_head.decoder"

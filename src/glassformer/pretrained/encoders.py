@@ -1,4 +1,4 @@
-"""A folder or a hub name -> a transformers encoder in float32, its pooler, its tokenizer, and a checksum of its weights.
+"""A folder or a hub name -> a transformers encoder in float32, its pooler, dropout, tokenizer, and a checksum of its weights.
 
 Weights are read from safetensors only; no code from the folder is run; offline, a hub name works if it is in the hub's cache.
 """
@@ -21,6 +21,10 @@ from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.foundation.errors import ConfigError, DataError, MissingDependency
 from glassformer.foundation.files import sha256_of_file, sha256_of_text
 from glassformer.pretrained.folders import locate, read_config, weight_files
+
+_OF_A_HEAD = ("classifier_dropout", "seq_classif_dropout", "cls_dropout", "classifier_dropout_prob")
+_OF_THE_ENCODER = ("hidden_dropout_prob", "dropout")
+"""Names of dropout rates in config.json."""
 
 
 @dataclass(frozen=True)
@@ -104,17 +108,17 @@ def folder_tokenizer(name: str) -> Tokenizer:
 
 def fingerprint_of_weights(folder: Path) -> str:
     """sha256 of the weights: of the single file, or over those of all files."""
-    digests = [_sum_of(file.resolve(), file.stat()) for file in sorted(weight_files(folder))]
+    digests = [_checksum(file.resolve(), file.stat()) for file in sorted(weight_files(folder))]
     return digests[0] if len(digests) == 1 else sha256_of_text("".join(digests))
 
 
-def _sum_of(file: Path, seen: os.stat_result) -> str:
+def _checksum(file: Path, seen: os.stat_result) -> str:
     """Cached in the process until the file changes: half a gigabyte takes a second."""
-    return _sum_read_once(file, seen.st_size, seen.st_mtime_ns, seen.st_ino)
+    return _checksum_read_once(file, seen.st_size, seen.st_mtime_ns, seen.st_ino)
 
 
 @lru_cache(maxsize=64)
-def _sum_read_once(file: Path, size: int, changed: int, number: int) -> str:
+def _checksum_read_once(file: Path, size: int, changed: int, number: int) -> str:
     return sha256_of_file(file)
 
 
@@ -139,3 +143,22 @@ def _quietly(transformers: Any) -> Iterator[None]:
         log.set_verbosity(before)
         if bars:
             log.enable_progress_bar()
+
+
+def stated_dropout(settings: Any) -> float:
+    """The dropout rate of the classification head in config.json, else that of the encoder's hidden states."""
+    found = (getattr(settings, name, None) for name in (*_OF_A_HEAD, *_OF_THE_ENCODER))
+    return next((float(share) for share in found if isinstance(share, int | float)), 0.1)
+
+
+def set_dropout(encoder: nn.Module, share: float) -> None:
+    """Sets the rate in modules, and where it is an attribute used by attention or a module left out for 0."""
+    for module in list(encoder.modules()):
+        if isinstance(module, nn.Dropout):
+            module.p = share
+        for name, value in list(vars(module).items()):
+            if "dropout" in name and isinstance(value, float):
+                setattr(module, name, share)
+        for name, child in list(module.named_children()):
+            if "drop" in name and isinstance(child, nn.Identity):
+                setattr(module, name, nn.Dropout(share))

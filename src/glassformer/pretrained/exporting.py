@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save_file
@@ -11,18 +13,19 @@ from torch import Tensor, nn
 
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.foundation.errors import ConfigError, RunError
-from glassformer.foundation.files import whole_folder, write_atomically, write_json
+from glassformer.foundation.estimate import Estimate
+from glassformer.foundation.files import read_json, whole_folder, write_atomically, write_json
+from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import Transformer
-from glassformer.pretrained.architecture import Architecture
-from glassformer.pretrained.card import model_card
+from glassformer.pretrained.architecture import Architecture, to_theirs
 from glassformer.pretrained.folders import CONFIG, WEIGHTS
 from glassformer.pretrained.importing import ARCHITECTURES
-from glassformer.pretrained.tensors import to_theirs
-from glassformer.pretrained.vocabulary import TOKENIZER, TOKENIZER_CONFIG, config_of, document_of
+from glassformer.pretrained.tokenizer_conversion import TOKENIZER, TOKENIZER_CONFIG, config_of, document_of
 from glassformer.runs.directory import RunDirectory
 
 CARD = "README.md"
+CARD_METRICS = ("loss", "perplexity", "document_perplexity", "bits_per_byte", "accuracy", "exact_match")
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ def export(run: RunDirectory, model: nn.Module, tokenizer: Tokenizer, folder: Pa
     class_name = architecture.class_of(config)
     settings = {
         "architectures": [class_name],
-        "model_type": _model_type(class_name),
+        "model_type": architecture.model_types[0],
         "vocab_size": model.dims.vocabulary,
         "dtype": "float32",
         **architecture.write(config, model.dims, tokenizer),
@@ -72,16 +75,10 @@ def export(run: RunDirectory, model: nn.Module, tokenizer: Tokenizer, folder: Pa
         write_json(draft / CONFIG, settings)
         write_json(draft / TOKENIZER, document)
         write_json(draft / TOKENIZER_CONFIG, config_of(tokenizer, document, model.dims.context))
-        write_atomically(draft / CARD, model_card(run, class_name, parameters=_count(model), step=step, notes=notes))
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        write_atomically(draft / CARD, model_card(run, class_name, parameters=parameters, step=step, notes=notes))
         (draft / WEIGHTS).chmod(0o644)
     return Exported(folder, class_name, notes)
-
-
-def _model_type(class_name: str) -> str:
-    for beginning in ("GPT2", "Llama", "Bert", "Roberta"):
-        if class_name.startswith(beginning):
-            return beginning.lower()
-    raise AssertionError(class_name)
 
 
 @torch.no_grad()
@@ -103,10 +100,6 @@ def _prefixed(tensors: dict[str, Tensor], architecture: Architecture, config: Mo
     return {name if name.startswith(heads) else architecture.prefix + name: tensor for name, tensor in tensors.items()}
 
 
-def _count(model: Transformer) -> int:
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
 def _notes(config: ModelConfig, tokenizer: Tokenizer, class_name: str) -> tuple[str, ...]:
     notes = []
     if not config.causal and config.head.kind != "masked":
@@ -119,3 +112,82 @@ def _notes(config: ModelConfig, tokenizer: Tokenizer, class_name: str) -> tuple[
     if tokenizer.kind == "word":
         notes.append("Decoding there puts a space between all words; the ids are the same.")
     return tuple(notes)
+
+
+def model_card(run: RunDirectory, class_name: str, *, parameters: int, step: int, notes: Sequence[str] = ()) -> str:
+    """Markdown with the hub's front matter. No licence is written: that is the user's choice."""
+    recipe = run.read_recipe()
+    environment = run.read_environment() if run.environment_file.is_file() else {}
+    loader = "AutoModelForMaskedLM" if class_name.endswith("MaskedLM") else "AutoModelForCausalLM"
+    if class_name in ("BertModel", "RobertaModel"):
+        loader = "AutoModel"
+    sections = [
+        "---\nlibrary_name: transformers\ntags:\n- glassformer\n---",
+        f"# {run.root.resolve().name}",
+        str(recipe.get("about") or "").strip(),
+        f"A {class_name} with {parameters:,} parameters, made with Glassformer (step {step} of the run).",
+        f'```python\nfrom transformers import AutoTokenizer, {loader}\n\ntokenizer = AutoTokenizer.from_pretrained("FOLDER")\n'
+        f'model = {loader}.from_pretrained("FOLDER")\n```',
+        *(f"Note: {note}" for note in notes),
+        "## Data",
+        _about_data(recipe, environment),
+        "## Figures",
+        _metric_tables(run, step),
+        "## Checks",
+        _about_checks(environment),
+        "## Recipe",
+        f"```yaml\n{dump_yaml(recipe).strip()}\n```",
+        "## Licence",
+        "None is stated: it is for whoever publishes this to choose (`license:` in the head of this file).",
+    ]
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _about_data(recipe: Mapping[str, Any], environment: Mapping[str, Any]) -> str:
+    imported = environment.get("imported")
+    if imported:
+        sums = ", ".join(f"{name} (sha256 `{sha256}`)" for name, sha256 in imported.get("sha256", {}).items())
+        return f"Not trained here: the weights were imported from {sums}."
+    record = environment.get("data") or {}
+    source = record.get("source") or recipe.get("data", {}).get("set") or recipe.get("data", {}).get("path")
+    lines = [f"Trained on {source}" + (f" (sha256 `{record['sha256']}`)." if record.get("sha256") else ".")]
+    for name, split in (record.get("splits") or {}).items():
+        lines.append(f"- {name}: {split.get('tokens', '?'):,} tokens" if isinstance(split.get("tokens"), int) else f"- {name}")
+    return "\n".join(lines)
+
+
+def _metric_tables(run: RunDirectory, step: int) -> str:
+    """All evaluations saved in the run for this step, with intervals, beside the baselines."""
+    parts = []
+    for file in sorted(run.evaluations.glob(f"*-step-{step}.json")):
+        document = read_json(file)
+        columns = {"model": document["metrics"], **document.get("baselines", {})}
+        shown = [name for name in CARD_METRICS if _estimate(document["metrics"].get(name)) is not None]
+        head = f"| {document.get('name', file.stem)} | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}"
+        rows = ["| " + " | ".join([name, *(_cell(figures.get(name)) for figures in columns.values())]) + " |" for name in shown]
+        taint = f"TAINTED: {document.get('taint', 'a check failed')}\n\n" if document.get("tainted") else ""
+        parts.append(taint + "\n".join([head, *rows]))
+    if not parts:
+        return "None were measured for this checkpoint; `glassformer report RUN` measures the validation split and keeps it."
+    return "\n\n".join([*parts, "Intervals are 95 %."])
+
+
+def _estimate(figure: Any) -> Estimate | None:
+    if not isinstance(figure, Mapping) or figure.get("value") is None:
+        return None
+    return Estimate(value=figure["value"], low=figure.get("low"), high=figure.get("high"), n=figure.get("n") or 0)
+
+
+def _cell(figure: Any) -> str:
+    estimate = _estimate(figure)
+    return "" if estimate is None else str(estimate)
+
+
+def _about_checks(environment: Mapping[str, Any]) -> str:
+    checks = environment.get("checks")
+    if not checks:
+        return "Not recorded in the run; `glassformer check` tests the laws on the actual model."
+    lines = [f"- {law}: {outcome}" for law, outcome in checks["judged"].items()]
+    if environment.get("tainted"):
+        lines.append(f"- TAINTED: {environment['tainted']}")
+    return "\n".join(lines)

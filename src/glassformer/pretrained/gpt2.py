@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from typing import Any, ClassVar, final
 
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.model.config import ModelConfig
 from glassformer.model.dims import Dims
-from glassformer.pretrained.architecture import (
-    NAMES_OF_BENDS,
-    Architecture,
-    Settings,
-    inner_of,
-    marks_of,
-    must_be,
-    must_be_plain,
-    setting,
-)
-from glassformer.pretrained.tensors import Rule, linear
+from glassformer.pretrained.architecture import ACTIVATION_NAMES, Architecture, Rule, Settings, inner_of, linear, marks_of
 
 
 @final
@@ -30,6 +20,15 @@ class GPT2(Architecture):
     classes: ClassVar[tuple[str, ...]] = ("GPT2LMHeadModel", "GPT2Model")
     prefix: ClassVar[str] = "transformer."
     spare: ClassVar[tuple[str, ...]] = (".attn.bias", ".attn.masked_bias")
+    parts: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "positions": ("learned", "sinusoidal", "none"),
+        "mixer": ("dot",),
+        "merge": ("concat",),
+        "norm": ("layer",),
+        "feedforward": tuple(ACTIVATION_NAMES),
+        "block": ("pre",),
+        "head": ("tied", "untied"),
+    }
 
     def read(self, settings: Settings, tensors: Set[str]) -> dict[str, Any]:
         settings.must("scale_attn_weights", True)
@@ -43,7 +42,7 @@ class GPT2(Architecture):
             "heads": settings.whole("n_head", 12),
             "context": settings.whole("n_positions", 1024),
             "dropout": settings.dropout("resid_pdrop", "embd_pdrop", "attn_pdrop"),
-            "positions": "learned",
+            "positions": {"kind": "learned"},
             "norm": {"kind": "layer", "eps": settings.number("layer_norm_epsilon", 1e-5)},
             "feedforward": {
                 "kind": settings.activation("activation_function", "gelu_new"),
@@ -72,27 +71,9 @@ class GPT2(Architecture):
         return rules
 
     def objections(self, config: ModelConfig) -> list[str]:
-        wrong = must_be(
-            config,
-            {
-                "positions": ("learned", "sinusoidal", "none"),
-                "mixer": ("dot",),
-                "merge": ("concat",),
-                "norm": ("layer",),
-                "feedforward": tuple(NAMES_OF_BENDS),
-                "block": ("pre",),
-                "head": ("tied", "untied"),
-            },
-        )
-        wrong += must_be_plain(config)
-        if not config.causal:
-            wrong.append("model.causal=false")
-        if setting(config.head, "bias"):
-            wrong.append("model.head.bias=true")
-        if config.segments or config.embedding_norm:
-            wrong.append(f"model.segments={config.segments}, model.embedding_norm={str(config.embedding_norm).lower()}")
-        if setting(config.positions, "offset"):
-            wrong.append(f"model.positions.offset={setting(config.positions, 'offset')}")
+        wrong = super().objections(config)
+        if getattr(config.positions, "offset", None):
+            wrong.append(f"model.positions.offset={getattr(config.positions, 'offset', None)}")
         return wrong
 
     def copies(self, config: ModelConfig) -> dict[str, str]:
@@ -105,8 +86,8 @@ class GPT2(Architecture):
             "n_head": dims.heads,
             "n_positions": dims.context,
             "n_inner": inner_of(config, dims),
-            "activation_function": NAMES_OF_BENDS[config.feedforward.kind],
-            "layer_norm_epsilon": setting(config.norm, "eps"),
+            "activation_function": ACTIVATION_NAMES[config.feedforward.kind],
+            "layer_norm_epsilon": getattr(config.norm, "eps", None),
             "resid_pdrop": dims.dropout,
             "embd_pdrop": dims.dropout,
             "attn_pdrop": dims.dropout,

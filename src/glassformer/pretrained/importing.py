@@ -18,7 +18,7 @@ from glassformer.foundation.errors import ConfigError, DataError
 from glassformer.foundation.files import sha256_of_file, whole_folder
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import Transformer
-from glassformer.pretrained.architecture import Architecture, Settings
+from glassformer.pretrained.architecture import Architecture, Settings, to_ours
 from glassformer.pretrained.bert import BERT, RoBERTa
 from glassformer.pretrained.folders import (
     CONFIG,
@@ -31,8 +31,7 @@ from glassformer.pretrained.folders import (
 )
 from glassformer.pretrained.gpt2 import GPT2
 from glassformer.pretrained.llama import Llama
-from glassformer.pretrained.tensors import to_ours
-from glassformer.pretrained.vocabulary import TOKENIZER_FILES, tokenizer_in
+from glassformer.pretrained.tokenizer_conversion import TOKENIZER_FILES, tokenizer_in
 from glassformer.runs.checkpoint import Checkpoint, save_checkpoint
 from glassformer.runs.directory import RunDirectory
 
@@ -110,7 +109,7 @@ def architecture_of(settings: Settings) -> Architecture:
 def _config(architecture: Architecture, settings: Settings, theirs: Mapping[str, Tensor], context: int | None) -> ModelConfig:
     values = architecture.read(settings, theirs.keys())
     if context is not None and context < values["context"]:
-        if values["positions"] == "learned" or values["positions"]["kind"] == "learned":
+        if values["positions"]["kind"] == "learned":
             raise ConfigError(f"context={context} would cut the table of positions of {values['context']} rows; leave it out.")
         values["context"] = context
     try:
@@ -170,7 +169,7 @@ def import_run(name: Path | str, out: Path, *, context: int | None = None) -> tu
     return RunDirectory(out), found
 
 
-def kept_run(name: Path | str) -> RunDirectory:
+def cached_run(name: Path | str) -> RunDirectory:
     """The same in the cache, keyed by content: for opening a folder without naming a run."""
     folder = locate(name)
     names = (*TOKENIZER_FILES, GENERATION_CONFIG)

@@ -8,8 +8,7 @@ from typing import Any, ClassVar, final
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.model.config import ModelConfig
 from glassformer.model.dims import Dims
-from glassformer.pretrained.architecture import Architecture, Settings, inner_of, marks_of, must_be, must_be_plain, setting
-from glassformer.pretrained.tensors import Rule, linear
+from glassformer.pretrained.architecture import Architecture, Rule, Settings, inner_of, linear, marks_of
 
 
 @final
@@ -28,6 +27,15 @@ class Llama(Architecture):
     )
     prefix: ClassVar[str] = "model."
     spare: ClassVar[tuple[str, ...]] = (".rotary_emb.inv_freq",)
+    parts: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "positions": ("rotary",),
+        "mixer": ("dot", "grouped"),
+        "merge": ("concat",),
+        "norm": ("rms",),
+        "feedforward": ("gated",),
+        "block": ("pre",),
+        "head": ("tied", "untied"),
+    }
 
     def read(self, settings: Settings, tensors: Set[str]) -> dict[str, Any]:
         width, heads, context = (
@@ -38,7 +46,8 @@ class Llama(Architecture):
         settings.must("hidden_act", "silu", "swish")
         settings.must("head_dim", width // heads)
         if settings.values.get("use_sliding_window", True):
-            settings.must("sliding_window", *([window] if (window := _window(settings)) >= context else []))
+            window = settings.values.get("sliding_window")
+            settings.must("sliding_window", *([window] if isinstance(window, int) and window >= context else []))
         biases = self._biases(settings)
         plain = kv_heads == heads and biases["mixer"] == biases["model"]
         grouped = {"kind": "grouped", "kv_heads": kv_heads}
@@ -69,7 +78,7 @@ class Llama(Architecture):
 
     def rules(self, config: ModelConfig, dims: Dims) -> list[Rule]:
         width, inner = dims.width, inner_of(config, dims)
-        of_keys = setting(config.mixer, "kv_heads", dims.heads) * dims.head_width
+        of_keys = getattr(config.mixer, "kv_heads", dims.heads) * dims.head_width
         rules = [
             Rule("embedding.weight", ("embed_tokens.weight",), (dims.vocabulary,)),
             Rule("final_norm.weight", ("norm.weight",), (width,)),
@@ -94,25 +103,7 @@ class Llama(Architecture):
         return rules
 
     def objections(self, config: ModelConfig) -> list[str]:
-        wrong = must_be(
-            config,
-            {
-                "positions": ("rotary",),
-                "mixer": ("dot", "grouped"),
-                "merge": ("concat",),
-                "norm": ("rms",),
-                "feedforward": ("gated",),
-                "block": ("pre",),
-                "head": ("tied", "untied"),
-            },
-        )
-        wrong += must_be_plain(config)
-        if not config.causal:
-            wrong.append("model.causal=false")
-        if setting(config.head, "bias"):
-            wrong.append("model.head.bias=true")
-        if config.segments or config.embedding_norm:
-            wrong.append(f"model.segments={config.segments}, model.embedding_norm={str(config.embedding_norm).lower()}")
+        wrong = super().objections(config)
         if config.bias and not _of_mixer(config):
             wrong.append("model.mixer.bias=false with model.bias=true")
         return wrong
@@ -121,16 +112,16 @@ class Llama(Architecture):
         return {"lm_head.weight": "embed_tokens.weight"} if config.head.kind == "tied" else {}
 
     def write(self, config: ModelConfig, dims: Dims, tokenizer: Tokenizer) -> dict[str, Any]:
-        base = setting(config.positions, "base")
+        base = getattr(config.positions, "base", None)
         return {
             "hidden_size": dims.width,
             "num_hidden_layers": dims.layers,
             "num_attention_heads": dims.heads,
-            "num_key_value_heads": setting(config.mixer, "kv_heads", dims.heads),
+            "num_key_value_heads": getattr(config.mixer, "kv_heads", dims.heads),
             "max_position_embeddings": dims.context,
             "intermediate_size": inner_of(config, dims),
             "hidden_act": "silu",
-            "rms_norm_eps": setting(config.norm, "eps"),
+            "rms_norm_eps": getattr(config.norm, "eps", None),
             "rope_theta": base,
             "rope_parameters": {"rope_type": "default", "rope_theta": base},
             "attention_dropout": dims.dropout,
@@ -144,13 +135,8 @@ class Llama(Architecture):
 
 def _of_mixer(config: ModelConfig) -> bool:
     """Whether queries, keys and values have biases."""
-    own = setting(config.mixer, "bias")
+    own = getattr(config.mixer, "bias", None)
     return config.bias if own is None else bool(own)
-
-
-def _window(settings: Settings) -> int:
-    value = settings.values.get("sliding_window")
-    return value if isinstance(value, int) else 0
 
 
 def _base(settings: Settings) -> float:

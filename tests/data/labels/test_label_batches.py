@@ -8,9 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tokenizers
+from tests.refusals import refused
 
+from glassformer.data.labels import label_batches
 from glassformer.data.labels.label_batches import IGNORED, LengthGroups, encode_texts, fixed_lengths, in_order, padded
-from glassformer.data.labels.labelled_texts import LabelledTexts, label_batches
+from glassformer.data.labels.labelled_texts import LabelledTexts
 from glassformer.data.tokenizers.byte import ByteTokenizer
 from glassformer.data.tokenizers.huggingface import HuggingFaceTokenizer
 from glassformer.foundation.errors import DataError
@@ -57,7 +59,7 @@ def test_the_longer_text_is_cut_first_and_cutting_is_counted() -> None:
 
 def test_a_tokenizer_without_marks_takes_no_pairs() -> None:
     assert encode_texts(ByteTokenizer(), texts(["ab"]), 8).ids[0].tolist() == [97, 98]
-    with pytest.raises(DataError, match="has no mark to put between them"):
+    with refused(DataError, "no-mark-between-pairs"):
         encode_texts(ByteTokenizer(), texts(["ab"], ["c"]), 8)
 
 

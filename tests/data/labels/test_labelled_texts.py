@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.refusals import refused
 
 from glassformer.data.config import DataConfig
-from glassformer.data.labels.labelled_texts import Labels, load_labels
+from glassformer.data.labels import labelled_texts as module
+from glassformer.data.labels.labelled_texts import (
+    UNLABELLED,
+    Labels,
+    load_labels,
+    rows_of,
+    texts_given,
+    texts_to_ask,
+    unlabelled_texts,
+)
+from glassformer.data.reading.corpus import LabelSource
 from glassformer.data.tokenizers.base import TOKENIZERS
-from glassformer.foundation.errors import ConfigError, DataError
+from glassformer.foundation.errors import ConfigError, DataError, UsageError
 
 
 def files(folder: Path, train: str, **more: str) -> DataConfig:
@@ -58,17 +70,17 @@ def test_what_only_looks_like_a_number_is_a_word(tmp_path: Path, odd: str) -> No
 
 
 def test_an_unknown_label_in_the_validation_file(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"validation.txt, line 2: the label 'great' does not occur in the training texts"):
+    with refused(DataError, "unknown-label", "validation.txt", "line 2", "'great'"):
         Labels(files(tmp_path, TRAIN, validation="good a\ngreat b\n"))
 
 
 def test_one_class_only(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="one class only is nothing to learn"):
+    with refused(DataError, "one-label"):
         Labels(files(tmp_path, "good a\ngood b\ngood c\n"))
 
 
 def test_a_column_that_is_not_labels(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"is data.label_column the column of labels"):
+    with refused(DataError, "too-many-labels", "data.label_column"):
         Labels(files(tmp_path, "".join(f"id{n} text {n}\n" for n in range(9))))
 
 
@@ -77,7 +89,7 @@ def test_the_split_is_the_same_whatever_is_asked_first_and_changed_files_are_ref
     first = Labels(config)
     assert Labels(config).split("train").ids == first.split("train").ids
     (tmp_path / "path.txt").write_text(TRAIN + "good more\n", encoding="utf-8")
-    with pytest.raises(DataError, match="not what they were when the run began"):
+    with refused(DataError, "text-changed"):
         Labels(config, expect=first.record)
 
 
@@ -85,14 +97,14 @@ def test_a_validation_file_that_comes_or_goes_would_divide_the_texts_anew(tmp_pa
     rows = "label\ttext\n" + "".join(f"{'ab'[i % 2]}\ttext {i}\n" for i in range(20))
     with_own = files(tmp_path, rows, validation="label\ttext\na\tone\nb\ttwo\n")
     without = with_own.model_copy(update={"validation": None})
-    with pytest.raises(DataError, match="began with validation texts of their own"):
+    with refused(DataError, "text-missing"):
         Labels(without, expect=Labels(with_own).record)
-    with pytest.raises(DataError, match=r"began without validation texts of their own.*Leave data.validation out"):
+    with refused(DataError, "text-missing", "data.validation"):
         Labels(with_own, expect=Labels(without).record)
 
 
 def test_a_set_without_labels(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"data.set=docstrings has no labels; sets that have: .*sst2"):
+    with refused(ConfigError, "no-labels", "data.set=docstrings"):
         Labels(DataConfig(set="docstrings"))
 
 
@@ -185,3 +197,108 @@ def test_without_it_the_draw_is_what_it_was(tmp_path: Path) -> None:
 def test_one_text_of_a_label_is_trained_on(tmp_path: Path) -> None:
     data = files(tmp_path, "once alone\n" + "".join(f"often text number {n}\n" for n in range(9)))
     assert Labels(stratified(data, stratify=True)).split("train").counts.tolist() == [7, 1]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> LabelSource:
+    module._rows.clear()
+    file = tmp_path / "a.csv"
+    file.write_text("text,label,other\nthe cat,1,x\nthe dog,0,y\nthe hen,,z\n")
+    return LabelSource("a", (file,), text_column="text", label_column="label", skip_bad_lines=True)
+
+
+def test_read_once_and_again_when_the_file_or_the_way_of_reading_changes(source: LabelSource, monkeypatch) -> None:
+    real, reads = module.read_rows, []
+    monkeypatch.setattr(module, "read_rows", lambda *args, **more: reads.append(1) or real(*args, **more))
+    rows, skipped = rows_of(source)
+    assert [(row.text, row.label) for row in rows] == [("the cat", "1"), ("the dog", "0")]
+    assert rows_of(source) == (rows, skipped)
+    assert (skipped.count, len(reads)) == (1, 1)
+    assert [row.label for row in rows_of(replace(source, label_column="other"))[0]] == ["x", "y", "z"]
+    assert len(rows_of(replace(source, last=1))[0]) == 1
+    source.files[0].write_text("text,label,other\nthe cow,1,x\n")
+    assert [row.text for row in rows_of(source)[0]] == ["the cow"]
+    assert len(reads) == 4
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(source: LabelSource, monkeypatch) -> None:
+    sums = iter("ab")
+    monkeypatch.setattr(module, "fingerprint_of", lambda _: next(sums))
+    with refused(DataError, "changed-while-read"):
+        rows_of(source)
+
+
+def test_texts_to_ask_about() -> None:
+    texts = unlabelled_texts("asked", ["a film"], ["bad", "good"])
+    assert texts.labels.tolist() == [UNLABELLED]
+    with refused(DataError, "empty-text"):
+        unlabelled_texts("asked", [" "], ["bad", "good"])
+
+
+def test_a_run_of_pairs_says_what_takes_a_pair(tmp_path: Path) -> None:
+    """Looks, single texts of an evaluation and the page give one text; what is said must be there to do."""
+    (tmp_path / "p.tsv").write_text("label\ttext\tother\n" + "good\ta\tb\nbad\tc\td\n" * 9, encoding="utf-8")
+    record = Labels(DataConfig(path=str(tmp_path / "p.tsv"), pair_column="other")).record
+    tokenizer = TOKENIZERS.parse("char").train(lambda: ["abcd"])
+    assert texts_given(tokenizer, "a", pairs=["b"], record=record).pairs == ("b",)
+    with refused(UsageError, "pair-missing", "--pair", "--data"):
+        texts_given(tokenizer, "a", record=record)
+    with refused(UsageError, "pair-not-read", "--pair"):
+        texts_given(tokenizer, "a", pairs=["b"], record={**record, "reading": {"pair_column": None}})
+
+
+def test_texts_and_their_pairs_given_in_python(tmp_path: Path) -> None:
+    record = {"labels": {"a": "a", "b": "b"}, "reading": {"pair_column": "second"}}
+    tokenizer = TOKENIZERS.parse("byte").train(lambda: iter(["a"]))
+    one = texts_given(tokenizer, "first", pairs="second", record=record)
+    assert (one.texts, one.pairs) == (("first",), ("second",))
+    with refused(UsageError, "pair-missing", "2", "1"):
+        texts_given(tokenizer, ["first", "other"], pairs=["second"], record=record)
+    with refused(UsageError, "not-text", "5"):
+        texts_given(tokenizer, [5], pairs=["second"], record=record)  # type: ignore[list-item]
+
+
+def test_a_file_to_ask_about_is_read_with_its_labels_where_every_line_has_one(tmp_path: Path) -> None:
+    train = "".join(f"{['bad', 'good', 'so'][n % 3]} text number {n}\n" for n in range(23))
+    (tmp_path / "train.txt").write_text(train, encoding="utf-8")
+    data = DataConfig(path=str(tmp_path / "train.txt"), format="label-text")
+    record = Labels(data).record
+    tokenizer = TOKENIZERS.parse("byte").train(lambda: iter(["a"]))
+    asked = tmp_path / "asked.txt"
+    asked.write_text("good text\nso what\n", encoding="utf-8")
+    found = texts_to_ask(tokenizer, asked, data, record=record)
+    assert (found.texts, found.answers) == (("text", "what"), ["good", "so"])
+    asked.write_text("good text\nno label\n", encoding="utf-8")
+    plain = texts_to_ask(tokenizer, asked, data, record=record)
+    assert (plain.texts, plain.answers) == (("good text", "no label"), None)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("q.jsonl", '{"text": "a", "pair": "b"}\n'),
+        ("q.jsonl", '{"question": "a", "passage": "b"}\n'),
+        ("q.csv", "question,passage,label\na,b,good\n"),
+        ("q.csv", "text,pair,label\na,b,good\n"),
+        ("q.tsv", "question\tpassage\na\tb\n"),
+    ],
+)
+def test_pairs_to_ask_about_in_a_file_of_another_kind(tmp_path: Path, name: str, text: str) -> None:
+    train = tmp_path / "p.tsv"
+    train.write_text("label\tquestion\tpassage\n" + "good\ta\tb\nbad\tc\td\n" * 9, encoding="utf-8")
+    data = DataConfig(path=str(train), text_column="question", pair_column="passage")
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    found = texts_to_ask(TOKENIZERS.parse("byte").train(lambda: iter(["a"])), tmp_path / name, data, record=Labels(data).record)
+    assert (found.texts, found.pairs) == (("a",), ("b",))
+
+
+def test_an_empty_line_between_texts_is_refused_since_answers_are_matched_by_line(tmp_path: Path) -> None:
+    record = {"labels": {"a": "a", "b": "b"}, "reading": {"pair_column": None}}
+    tokenizer = TOKENIZERS.parse("byte").train(lambda: iter(["a"]))
+    asked, data = tmp_path / "asked.txt", DataConfig(path="unread.csv")
+    asked.write_text("first\nsecond\n\n", encoding="utf-8")  # at the end nothing is moved
+    assert texts_to_ask(tokenizer, asked, data, record=record).texts == ("first", "second")
+    for text, line in (("first\n\nsecond\n", 2), ("\nfirst\n", 1)):
+        asked.write_text(text, encoding="utf-8")
+        with pytest.raises(DataError, match=rf"asked.txt.*{line}.*the line is empty"):
+            texts_to_ask(tokenizer, asked, data, record=record)

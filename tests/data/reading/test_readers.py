@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.refusals import refused
 
 from glassformer.data.reading import readers
-from glassformer.data.reading.readers import Limits, cut_between_words, lines, open_bytes, pieces, to_text
+from glassformer.data.reading.readers import cut_between_words, lines, open_bytes, pieces, to_text
 from glassformer.foundation.errors import DataError
 
 
@@ -29,16 +30,16 @@ def write(folder: Path, data: bytes, name: str = "a.txt") -> Path:
 class TestRefuses:
     def test_invalid_utf8_on_its_line(self, tmp_path: Path) -> None:
         file = write(tmp_path, b"one\ntwo\nth\xffree\n")
-        with pytest.raises(DataError, match=r"a.txt, line 3: the byte 0xff is not valid UTF-8; convert the file") as caught:
+        with refused(DataError, "not-utf8", "a.txt", "line 3") as caught:
             list(pieces(file))
         assert caught.value.line == 3
 
     def test_a_nul_byte_on_its_line(self, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match=r"a.txt, line 2: there is a NUL byte"):
+        with refused(DataError, "nul-byte", "a.txt", "line 2"):
             list(pieces(write(tmp_path, b"one\nt\0wo\n")))
 
     def test_a_character_cut_off_at_the_end(self, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match=r"line 2: the byte 0xe6"):
+        with refused(DataError, "not-utf8", "line 2"):
             list(pieces(write(tmp_path, b"one\n\xe6\x88")))
 
     @pytest.mark.usefixtures("small_pieces")
@@ -47,26 +48,28 @@ class TestRefuses:
             list(pieces(write(tmp_path, b"a word\n" * 20 + b"\xc3\n")))
         assert caught.value.line == 21
 
-    def test_a_line_without_end(self, tmp_path: Path) -> None:
+    def test_a_line_without_end(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(readers, "MAX_DOCUMENT", 100)
         file = write(tmp_path, b"short\n" + b"x" * 101)
-        with pytest.raises(DataError, match=r"line 2: the line is longer than 100 bytes; break the text into lines"):
-            list(lines(file, Limits(document_bytes=100)))
+        with refused(DataError, "too-long", "line 2", "100 bytes"):
+            list(lines(file))
 
-    def test_a_gzip_bomb(self, tmp_path: Path) -> None:
+    def test_a_gzip_bomb(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(readers, "UNPACKED_FREE", 1 << 20)
         file = write(tmp_path, gzip.compress(b"a" * (8 << 20)), "bomb.txt.gz")
         assert file.stat().st_size < 9000
-        with pytest.raises(DataError, match=r"bomb.txt.gz: unpacks to more than 100 times its size, as a gzip bomb"):
-            list(pieces(file, Limits(unpacked_free=1 << 20)))
+        with refused(DataError, "gzip-bomb", "bomb.txt.gz", "100 times"):
+            list(pieces(file))
 
     def test_gzip_that_is_cut_off(self, tmp_path: Path) -> None:
         packed = gzip.compress(os.urandom(5000).hex().encode())
-        with pytest.raises(DataError, match="damaged or cut off"):
+        with refused(DataError, "damaged-gzip"):
             list(pieces(write(tmp_path, packed[:-100], "a.gz")))
 
     def test_gzip_with_a_flipped_byte(self, tmp_path: Path) -> None:
         packed = bytearray(gzip.compress(os.urandom(5000).hex().encode()))
         packed[2000] ^= 0xFF
-        with pytest.raises(DataError, match=r"damaged or cut off|not valid UTF-8|NUL"):
+        with refused(DataError, "damaged-gzip"):
             list(pieces(write(tmp_path, bytes(packed), "a.gz")))
 
     @pytest.mark.parametrize(
@@ -83,9 +86,9 @@ class TestRefuses:
             pass
 
     def test_a_missing_file_and_a_device(self, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match="cannot be read"), open_bytes(tmp_path / "nothing"):
+        with refused(DataError, "unreadable"), open_bytes(tmp_path / "nothing"):
             pass
-        with pytest.raises(DataError, match="not an ordinary file"), open_bytes(Path("/dev/zero")):
+        with refused(DataError, "not-a-file"), open_bytes(Path("/dev/zero")):
             pass
 
 
@@ -116,10 +119,11 @@ class TestLosesNothing:
         file = write(tmp_path, gzip.compress(b"one\ntwo"), "no-ending")
         assert list(lines(file)) == [(1, b"one\n"), (2, b"two")]
 
-    def test_an_honest_archive_passes_the_ratio(self, tmp_path: Path) -> None:
+    def test_an_honest_archive_passes_the_ratio(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(readers, "UNPACKED_FREE", 1000)
         text = b" ".join(b"%d" % (number * number) for number in range(40_000))
         file = write(tmp_path, gzip.compress(text), "a.gz")
-        assert "".join(piece for _, piece in pieces(file, Limits(unpacked_free=1000))).encode() == text
+        assert "".join(piece for _, piece in pieces(file)).encode() == text
 
     def test_a_byte_order_mark_is_dropped(self, tmp_path: Path) -> None:
         file = write(tmp_path, b"\xef\xbb\xbfone\n")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.refusals import refused
 
 from glassformer.data.tokenizers import bpe
 from glassformer.data.tokenizers.base import TOKENIZERS
@@ -59,8 +60,7 @@ class TestIds:
         ids, counts = BYTE.encode_batch(texts)
         assert counts.tolist() == [len(BYTE.encode(text)) for text in texts]
         assert ids.tolist() == [token for text in texts for token in BYTE.encode(text)]
-        assert BYTE.encode_documents(texts) == [BYTE.encode_document(text) for text in texts]
-        assert BYTE.encode_documents(["the"])[0][-1] == BYTE.stop_id
+        assert BYTE.encode_document("the")[-1] == BYTE.stop_id
 
     def test_no_texts_give_no_ids(self) -> None:
         ids, counts = BYTE.encode_batch([])
@@ -69,7 +69,7 @@ class TestIds:
     def test_what_is_remembered_is_bounded_and_changes_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         tokenizer = trained()
         first = tokenizer.encode("the river rows")
-        monkeypatch.setattr(bpe, "_REMEMBERED_CHARACTERS", 5)
+        monkeypatch.setattr(bpe, "_CACHED_CHARACTERS", 5)
         assert tokenizer.encode("they row") == BYTE.encode("they row")
         assert tokenizer._known.keys() == {"they", " row"}
         assert tokenizer.encode("the river rows") == first
@@ -141,7 +141,7 @@ class TestNothingIsLost:
     def test_words_come_back_at_char_level_with_single_spaces(self) -> None:
         assert CHAR.decode(CHAR.encode("the  slower\nriver rows")) == "the slower river rows"
         assert CHAR.decode(CHAR.encode("the Ω")) == "the <unk>"
-        with pytest.raises(DataError, match="char-level tokenizer encodes text, not bytes; train one with level: byte"):
+        with refused(DataError, "not-byte-level"):
             CHAR.encode_bytes(b"row")
 
 
@@ -203,17 +203,15 @@ class TestForeignDocuments:
         assert from_document(to_document(BYTE.pairs) | change) is None
 
     def test_settings_without_a_document_of_ours_are_a_sentence(self) -> None:
-        with pytest.raises(DataError, match="need a 'document'"):
+        with refused(DataError, "bad-settings", "'document'"):
             BPETokenizer.from_settings({"document": {"model": {}}})
 
 
 class TestMistakes:
     def test_an_id_out_of_range(self) -> None:
-        with pytest.raises(
-            DataError, match="id 340 is out of range: this tokenizer has the ids 0 to 339; decode with the tokenizer"
-        ):
+        with refused(DataError, "id-out-of-range", "340", "0", "339"):
             BYTE.decode([0, 340])
-        with pytest.raises(DataError, match="id -1 is out of range"):
+        with refused(DataError, "id-out-of-range", "1"):
             BYTE.decode([-1])
 
     @pytest.mark.parametrize("vocab", [1, 256])
@@ -229,9 +227,9 @@ class TestMistakes:
             TOKENIZERS.parse({"kind": "bpe", "special": special})
 
     def test_no_text(self) -> None:
-        with pytest.raises(DataError, match="no word to learn from"):
+        with refused(DataError, "nothing-to-learn"):
             TOKENIZERS.parse("bpe").train(lambda: [])
 
     def test_half_a_character(self) -> None:
-        with pytest.raises(DataError, match=r"lone surrogate.*remove it"):
+        with refused(DataError, "half-a-character"):
             BYTE.encode("a \ud800")

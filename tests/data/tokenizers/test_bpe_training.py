@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.refusals import refused
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from glassformer.data.tokenizers.bpe_training import BytePairs, Step, train
@@ -155,16 +156,14 @@ def test_unknown_characters_become_the_unknown_token() -> None:
 
 @pytest.mark.parametrize("words", [{}, {"a": 0}])
 def test_an_empty_corpus_is_a_sentence(words: dict[str, int]) -> None:
-    with pytest.raises(DataError, match=r"no word to learn from.*give one with words"):
+    with refused(DataError, "nothing-to-learn"):
         train(words, BYTE, vocab=300)
 
 
 def test_a_vocabulary_below_the_alphabet_is_a_sentence_with_the_remedy() -> None:
-    with pytest.raises(
-        ConfigError, match=r"vocab=256 is smaller .* 256 byte symbols and 1 special tokens; use vocab 257 or more\.$"
-    ):
+    with refused(ConfigError, "vocab-too-small", "256", "1", "257"):
         train({"a": 1}, BYTE, vocab=256, special=["<s>"])
-    with pytest.raises(ConfigError, match=r"vocab=3 .* 4 char symbols .* use vocab 4 or more, or level: byte"):
+    with refused(ConfigError, "vocab-too-small", "3", "4"):
         train({"abc": 1}, CHAR, vocab=3)
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.refusals import refused
 
-from glassformer.data.tokenizers import char
+from glassformer.data.tokenizers import base
 from glassformer.data.tokenizers.char import CharTokenizer, CharTokenizerConfig
 from glassformer.foundation.errors import DataError
 
@@ -43,14 +44,14 @@ def test_rare_characters_may_be_unknown_from_the_start() -> None:
     texts = ["aaabbc", "d"]
     assert CharTokenizerConfig(min_count=2).train(lambda: texts).settings() == {"characters": "ab"}
     assert CharTokenizerConfig(vocab=4).train(lambda: texts).settings() == {"characters": "abc"}  # c before d: lower code point
-    with pytest.raises(DataError, match="no characters to learn"):
+    with refused(DataError, "nothing-to-learn"):
         CharTokenizerConfig(min_count=9).train(lambda: texts)
 
 
 def test_counting_in_portions_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = ["aab", "bc", "ccd", "😀"]
     whole = CharTokenizerConfig(min_count=2).train(lambda: texts).settings()
-    monkeypatch.setattr(char, "_BATCH", 2)
+    monkeypatch.setattr(base, "BATCH_CHARACTERS", 2)
     assert CharTokenizerConfig(min_count=2).train(lambda: texts).settings() == whole == {"characters": "abc"}
 
 
@@ -68,5 +69,5 @@ def test_halves_of_characters_are_unknown_and_harm_nothing() -> None:
 
 @pytest.mark.parametrize("characters", ["ba", "aa", ["ab", "c"]])
 def test_wrong_vocabularies_are_refused(characters: str) -> None:
-    with pytest.raises(DataError, match="single, different, and in the order"):
+    with refused(DataError, "bad-settings"):
         CharTokenizer(characters)

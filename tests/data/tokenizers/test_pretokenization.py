@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.refusals import refused
 from tokenizers.pre_tokenizers import ByteLevel as LibraryByteLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
@@ -86,5 +87,5 @@ def test_progress_adds_up_to_the_bytes() -> None:
 
 
 def test_half_a_character_is_a_sentence() -> None:
-    with pytest.raises(DataError, match=r"lone surrogate.*remove it"):
+    with refused(DataError, "half-a-character"):
         count_words(["ok \ud800"], ByteLevel())

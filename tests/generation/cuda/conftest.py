@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from glassformer.generation.cuda import decoder, kept
+from glassformer.generation.cuda import decoder
 
 
 class EagerSteps:
@@ -18,8 +18,8 @@ class EagerSteps:
 
 @pytest.fixture
 def eager(monkeypatch):
-    """Also empties the store of kept decoders; gives that store."""
+    """Also empties the store of cached decoders; gives that store."""
     monkeypatch.setattr(decoder, "CUDAGraphSteps", EagerSteps)
-    store = type(kept._KEPT)()
-    monkeypatch.setattr(kept, "_KEPT", store)
+    store = type(decoder._DECODERS)()
+    monkeypatch.setattr(decoder, "_DECODERS", store)
     return store

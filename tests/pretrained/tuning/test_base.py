@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.pretrained.encoders import load_encoder
-from glassformer.pretrained.tuning.base import TUNINGS, accepted, sizes_of, takes_whole_mask, whole_mask
+from glassformer.pretrained.tuning.base import TUNINGS, forward_arguments, sizes_of, takes_whole_mask, whole_mask
 
 
 def test_sizes(bert_folder: Path, roberta_folder: Path) -> None:
@@ -19,7 +19,7 @@ def test_sizes(bert_folder: Path, roberta_folder: Path) -> None:
     assert sizes.linear["encoder.layer.1.attention.self.query"] == (12, 12)
     assert sizes.parameters == sum(parameter.numel() for parameter in bert.parameters())
     assert sizes_of(roberta, "tiny").positions == 40  # its first position stands after the id of padding
-    assert {"input_ids", "past_key_values", "inputs_embeds"} <= accepted(bert)
+    assert {"input_ids", "past_key_values", "inputs_embeds"} <= forward_arguments(bert)
 
 
 def test_five_ways() -> None:

@@ -9,7 +9,7 @@ pytest.importorskip("glassformer.lens.look", reason="this version has no lens")
 
 
 def test_the_maps_are_those_of_the_lens(page, trained_folder) -> None:
-    from glassformer.lens.document import table, view
+    from glassformer.lens.page import table, view
     from glassformer.run import load
 
     found = page.post("/api/look", json={"run": "run", "text": "the cat sat", "hide": [2]}).json()

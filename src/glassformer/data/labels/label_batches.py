@@ -14,7 +14,7 @@ from typing import NamedTuple, final
 import numpy as np
 
 from glassformer.data.labels.labelled_texts import LabelledTexts
-from glassformer.data.memory_cache import Memory
+from glassformer.data.memory_cache import MemoryCache
 from glassformer.data.prepare import memory_key
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.huggingface import FastTokenizer
@@ -54,7 +54,7 @@ class EncodedTexts:
         )
 
 
-_encodings = Memory[EncodedTexts](6, lambda texts: 16 * int(texts.lengths.sum()))
+_encodings = MemoryCache[EncodedTexts](6, lambda texts: 16 * int(texts.lengths.sum()))
 """In-memory cache: every trial of a study encodes the same texts."""
 
 
@@ -110,7 +110,8 @@ def _by_marks(tokenizer: Tokenizer, items: LabelledTexts, context: int) -> Itera
     if items.pairs is not None and not after:
         raise DataError(
             f"data.pair_column gives pairs of texts, but the tokenizer ({tokenizer.kind}) has no mark to put between them; "
-            "choose one with marks, for example tokenizer: {kind: word, marks: true}."
+            "choose one with marks, for example tokenizer: {kind: word, marks: true}.",
+            reason="no-mark-between-pairs",
         )
     marks = len(before) + len(after) * (1 if items.pairs is None else 2)
     for index, text in enumerate(items.texts):
@@ -123,14 +124,18 @@ def _by_marks(tokenizer: Tokenizer, items: LabelledTexts, context: int) -> Itera
             tail = [*second[:keep_second], *after]
             ids, types = [*ids, *tail], [*types, *[1] * len(tail)]
         if not ids:
-            raise DataError(f"the text of {items.ids[index]} has no tokens; give a text the tokenizer knows.")
+            raise DataError(
+                f"the text of {items.ids[index]} has no tokens; give a text the tokenizer knows.", reason="no-tokens"
+            )
         yield ids, types, cut
 
 
 def _room(first: int, second: int, room: int) -> tuple[int, int, bool]:
     """The lengths of two texts truncated to ``room`` tokens together, longest first."""
     if room < 1:
-        raise DataError("model.context leaves no room for a token between the marks; make it larger.")
+        raise DataError(
+            "model.context leaves no room for a token between the marks; make it larger.", reason="context-too-short"
+        )
     if first + second <= room:
         return first, second, False
     if not second:

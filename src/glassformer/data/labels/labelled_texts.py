@@ -1,4 +1,4 @@
-"""A data config -> labelled texts by split, with the set of labels, class balance, and notes.
+"""Labelled texts by split, with the set of labels, class balance, and notes; and texts to classify, without labels.
 
 Labels are those of the training file; another one elsewhere raises with its file and line. The validation share is drawn
 by ``data.split.seed`` alone, so every training seed sees the same split; ``data.split.stratify`` draws it label by label. Does
@@ -7,8 +7,7 @@ not tokenize and imports no torch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
@@ -16,21 +15,44 @@ from typing import Any, final
 import numpy as np
 
 from glassformer.data.config import DataConfig, FormatKind
-from glassformer.data.disk_cache import cached_folder
-from glassformer.data.labels.label_rows import rows_of
-from glassformer.data.labels.label_sources import LabelParts, LabelSource, Row, read_rows
-from glassformer.data.prepare import plugins_of
-from glassformer.data.reading.corpus import Skipped, Source, format_by_name, read
-from glassformer.data.reading.sources import at_places, find_labelled, find_parts, fingerprint_of, places_of, source_at
-from glassformer.data.reading.splits import PARTS, draw_parts, draw_parts_by_class
+from glassformer.data.memory_cache import MemoryCache
+from glassformer.data.prepare import trained_tokenizer
+from glassformer.data.reading.corpus import LabelSource, Row, Skipped, Source, format_by_name, read, read_rows
+from glassformer.data.reading.readers import EMPTY_LINE, lines, to_text
+from glassformer.data.reading.sources import (
+    at_places,
+    find_label_sources,
+    find_sources,
+    fingerprint_of,
+    places_of,
+    source_at,
+)
+from glassformer.data.reading.splits import SPLITS, draw_splits, draw_splits_by_class, require_split
 from glassformer.data.reading.tables import cells
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
-from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.foundation.config import fingerprint
-from glassformer.foundation.errors import ConfigError, DataError, GlassformerError, UnknownName
+from glassformer.foundation.errors import ConfigError, DataError, UsageError
 
 UNLABELLED = -1
 COLUMNS = ("format", "text_column", "pair_column", "label_column")
+
+LabelRows = tuple[tuple[Row, ...], Skipped]
+_rows = MemoryCache[LabelRows](4, lambda read: sum(2 * len(row.text) + 2 * len(row.pair or "") + 200 for row in read[0]))
+
+
+def rows_of(source: LabelSource) -> LabelRows:
+    """The rows of a source and its skipped lines; cached in memory, since every trial of a study reads the same files."""
+    sha256 = fingerprint_of(source)
+
+    def make() -> LabelRows:
+        skipped = Skipped()
+        rows = tuple(read_rows(source, skipped))
+        if fingerprint_of(source) != sha256:
+            rule = "was written to while it was read; start again when it is at rest."
+            raise DataError(rule, file=source.name, reason="changed-while-read")
+        return rows, skipped
+
+    return _rows.get((source, sha256), make)
 
 
 @dataclass(frozen=True)
@@ -95,56 +117,57 @@ class Labels:
     def __init__(self, data: DataConfig, *, expect: Mapping[str, Any] | None = None) -> None:
         before = (expect or {}).get("fingerprints", {})
         self._data = at_places(data, (expect or {}).get("places", {}))
-        self._parts = find_labelled(self._data)
-        validation = {"validation": self._parts.validation} if self._parts.validation else {}
-        several = len(self._parts.tests) > 1 or self._data.set is not None
-        self._tests = {f"test:{name}" if several else "test": source for name, source in self._parts.tests.items()}
-        files = {"train": self._parts.train, **validation, **self._tests}
+        self._sources = find_label_sources(self._data)
+        validation = {"validation": self._sources.validation} if self._sources.validation else {}
+        several = len(self._sources.tests) > 1 or self._data.set is not None
+        self._tests = {f"test:{name}" if several else "test": source for name, source in self._sources.tests.items()}
+        files = {"train": self._sources.train, **validation, **self._tests}
         self._fingerprints = {name: fingerprint_of(source) for name, source in files.items()}
         for name, sha256 in self._fingerprints.items():
             if before and name in before and sha256 != before[name]:
                 raise DataError(
                     f"the labelled {name} texts are not what they were when the run began: their sha256 is {sha256[:12]}, and "
                     f"it was {before[name][:12]}. Give back the old file, or start a new run.",
-                    file=self._parts.train.name,
+                    file=self._sources.train.name,
+                    reason="text-changed",
                 )
-        for split, own in (("validation", self._parts.validation), ("test", self._parts.tests)):
+        for split, own in (("validation", self._sources.validation), ("test", self._sources.tests)):
             if before and any(name.startswith(split) for name in before) != bool(own):
                 raise DataError(
                     f"the run began {'without' if own else 'with'} {split} texts of their own: that would divide the labelled "
                     f"texts in another way. {f'Leave data.{split} out' if own else 'Name them again'}, or start a new run.",
-                    file=self._parts.train.name,
+                    file=self._sources.train.name,
+                    reason="text-missing",
                 )
         self._skipped = Skipped()
         self._splits = self._train_and_validation()
 
     def _train_and_validation(self) -> dict[str, LabelledTexts]:
-        rows = self._rows(self._parts.train)
-        self._values = _known_labels(rows, self._parts.train.name)
-        self.label_names = tuple(self._parts.names.get(value, value) for value in self._values)
-        shares = self._data.split.model_copy(
-            update={
-                "validation": 0.0 if self._parts.validation else self._data.split.validation,
-                "test": 0.0 if self._parts.tests else self._data.split.test,
-            }
-        )
+        rows = self._rows(self._sources.train)
+        self._values = _known_labels(rows, self._sources.train.name)
+        self.label_names = tuple(self._sources.names.get(value, value) for value in self._values)
+        shares = self._data.split.held_out(validation=not self._sources.validation, test=not self._sources.tests)
         if len(rows) < 2 + bool(shares.test):
-            raise DataError(f"there are {len(rows)} labelled texts; give at least {2 + bool(shares.test)}.", file=rows[0].file)
-        drawn = draw_parts(len(rows), shares)
+            raise DataError(
+                f"there are {len(rows)} labelled texts; give at least {2 + bool(shares.test)}.",
+                file=rows[0].file,
+                reason="too-few-texts",
+            )
+        drawn = draw_splits(len(rows), shares)
         if shares.stratify:
-            drawn = draw_parts_by_class([str(row.label) for row in rows], shares)
+            drawn = draw_splits_by_class([str(row.label) for row in rows], shares)
         splits = {}
-        for number, part in enumerate(PARTS):
-            chosen = [row for row, at in zip(rows, drawn) if at == number]
-            if chosen:
-                splits[part] = self._texts(part, chosen)
-        if self._parts.validation:
-            splits["validation"] = self._read("validation", self._parts.validation)
+        for number, name in enumerate(SPLITS):
+            if chosen := [row for row, at in zip(rows, drawn) if at == number]:
+                splits[name] = self._texts(name, chosen)
+        if self._sources.validation:
+            splits["validation"] = self._read("validation", self._sources.validation)
         if np.count_nonzero(splits["train"].counts) < 2:
             raise DataError(
                 f"all texts to train on have the label {self._values[int(splits['train'].labels[0])]!r}; one class only is "
                 "nothing to learn. Give texts of at least two labels, or another data.split.seed.",
-                file=self._parts.train.name,
+                file=self._sources.train.name,
+                reason="one-label",
             )
         return splits
 
@@ -158,11 +181,11 @@ class Labels:
     def _read(self, name: str, source: LabelSource) -> LabelledTexts:
         rows = self._rows(source)
         if not rows:
-            raise DataError("there are no rows in it; give at least one labelled text.", file=source.name)
+            raise DataError("there are no rows in it; give at least one labelled text.", file=source.name, reason="no-rows")
         return self._texts(name, rows)
 
     def _texts(self, name: str, rows: Sequence[Row]) -> LabelledTexts:
-        texts = texts_of_rows(name, rows, self._values, self.label_names)
+        texts = _texts_of_rows(name, rows, self._values, self.label_names)
         if name == "train":
             self._trained_on = {texts.text_of(index) for index in range(len(texts))}
             return texts
@@ -183,18 +206,11 @@ class Labels:
     def split(self, name: str) -> LabelledTexts:
         """One split; a test is read on the first call. ``test`` is all tests together where there are several."""
         if name == "test" and name not in self._tests and self._tests:
-            return joined(name, [self.split(test) for test in self._tests])
-        if name in self._splits:
-            return self._splits[name]
-        if name in self._tests:
+            return _joined(name, [self.split(test) for test in self._tests])
+        require_split(name, [*self.names, *self.tests])
+        if name not in self._splits:
             self._splits[name] = self._read(name, self._tests[name])
-            return self._splits[name]
-        if name not in ("validation", "test"):
-            raise UnknownName("--split", name, [*self.names, *self.tests])
-        there = ", ".join([*self.names, *self.tests])
-        raise DataError(
-            f"There is no {name} split; there are: {there}. Hold one out with data.split.{name}, or give a file as data.{name}."
-        )
+        return self._splits[name]
 
     def training_texts(self) -> Iterator[str]:
         """The training texts of a tokenizer: the labelled ones, and the plain text of a set that has one."""
@@ -204,20 +220,19 @@ class Labels:
         if (beside := self._beside) is not None:
             yield from (document.text for document in read(beside))
 
-    @property
-    def learned_from(self) -> str:
-        """A checksum of ``training_texts``."""
-        beside = self._beside
-        return fingerprint(["labels", self._splits["train"].fingerprint, None if beside is None else fingerprint_of(beside)])
+    def learn(self, config: TokenizerConfig) -> Tokenizer:
+        """The tokenizer trained on the training texts, cached."""
+        beside = None if self._beside is None else fingerprint_of(self._beside)
+        return trained_tokenizer(config, self.training_texts, "labels", self._splits["train"].fingerprint, beside)
 
     @property
     def _beside(self) -> Source | None:
-        beside = None if self._data.set is None else find_parts(self._data).train
-        return None if beside is None or beside.files == self._parts.train.files else beside
+        beside = None if self._data.set is None else find_sources(self._data).train
+        return None if beside is None or beside.files == self._sources.train.files else beside
 
-    def file(self, path: str | Path, *, labelled: bool = True) -> LabelledTexts:
+    def file(self, path: str | Path) -> LabelledTexts:
         """A user's file, read like the recipe's data: with the same columns, and labels that are known."""
-        return self._read(str(path), source_like(self._parts.train, path, self._data, labelled=labelled))
+        return self._read(str(path), _source_like(self._sources.train, path, self._data))
 
     @property
     def notes(self) -> list[str]:
@@ -229,7 +244,7 @@ class Labels:
                     f"No text to train on has the label {name}: all of them are held out, so it cannot be learned; give more "
                     "such texts, or another data.split.seed."
                 )
-        if not self._parts.validation and "validation" in self._splits:
+        if not self._sources.validation and "validation" in self._splits:
             found += [
                 f"No validation text has the label {name}; data.split.stratify=true holds out a share of each label."
                 for name, count in zip(self.label_names, self._splits["validation"].counts)
@@ -251,11 +266,11 @@ class Labels:
         """The record in a run: sha256 by file, the labels, how the rows were read."""
         return {
             "schema": 1,
-            "source": self._parts.train.name,
+            "source": self._sources.train.name,
             "places": places_of(self._data),
             "sha256": self._fingerprints["train"],
             "fingerprints": self._fingerprints,
-            "reading": self._parts.train.reading,
+            "reading": self._sources.train.reading,
             "labels": dict(zip(self._values, self.label_names)),
             "splits": {name: {"texts": len(split), "counts": split.counts.tolist()} for name, split in self._splits.items()},
             "skipped_lines": self._skipped.count,
@@ -273,83 +288,151 @@ def load_labels(
 ) -> Labels:
     """The labelled texts with a tokenizer: an existing one, or one trained on the training texts."""
     part = Labels(data, expect=expect)
-    if isinstance(tokenizer, TokenizerConfig):
-        tokenizer = _learned(tokenizer, part)
-    part.tokenizer = tokenizer.with_marks(marks)
+    part.tokenizer = (part.learn(tokenizer) if isinstance(tokenizer, TokenizerConfig) else tokenizer).with_marks(marks)
     return part
-
-
-def _learned(config: TokenizerConfig, part: Labels) -> Tokenizer:
-    """The tokenizer trained on the training texts, cached if possible."""
-
-    def make(draft: Path) -> None:
-        config.train(part.training_texts).save(draft / "tokenizer.json")
-
-    if config.learns:
-        key = fingerprint([part.learned_from, config.to_dict(), config.revision, *plugins_of(config)])
-        with suppress(GlassformerError, OSError):  # what the texts give no tokenizer for is said below
-            return load_tokenizer(cached_folder("tokenizers", key, make) / "tokenizer.json")
-    return config.train(part.training_texts)
 
 
 def texts_of_file(
     tokenizer: Tokenizer, path: Path | str, reading: DataConfig, *, record: Mapping[str, Any] | None = None
 ) -> LabelledTexts:
     """A user's file, with the labels in the run's record; training texts among them are marked as seen."""
-    known = of_labels(record)
+    known = _record_of_labels(record)
     try:
         return Labels(reading, expect=known).file(path)
     except DataError:
-        if known is None or find_or_none(reading) is not None:
+        if known is None or _training_files_exist(reading):
             raise
-    like = LabelSource("", (), **{key: known["reading"][key] for key in COLUMNS})
-    rows = list(read_rows(source_like(like, path, reading)))
+    rows = list(read_rows(_source_like(LabelSource("", (), **_columns(known["reading"])), path, reading)))
     if not rows:
-        raise DataError("there are no rows in it; give at least one labelled text.", file=path)
-    return texts_of_rows(str(path), rows, list(known["labels"]), list(known["labels"].values()))
+        raise DataError("there are no rows in it; give at least one labelled text.", file=path, reason="no-rows")
+    return _texts_of_rows(str(path), rows, list(known["labels"]), list(known["labels"].values()))
 
 
-def find_or_none(reading: DataConfig) -> LabelParts | None:
-    """The labelled files of a recipe, or None if they are missing."""
+def texts_to_ask(
+    tokenizer: Tokenizer, path: Path | str, reading: DataConfig, *, record: Mapping[str, Any] | None = None
+) -> LabelledTexts:
+    """Reads a file of texts with or without labels: a table with the recipe's columns, or one text per line."""
+    known = _record_of_labels(record) or {}
+    labels: Mapping[str, str] = known.get("labels", {})
+    like = LabelSource("", (), **{**_columns(vars(reading)), **_columns(known.get("reading", {}))})
+    source = _source_like(like, path, reading, labelled=False)
+    if format_by_name(source.files[0]) == "text" and like.pair_column is None:
+        if like.format == "label-text" and _begins_with_labels(source, {*labels, *labels.values()}):
+            return texts_of_file(tokenizer, path, reading, record=record)
+        return unlabelled_texts(Path(path).name, _one_per_line(source.files), tuple(labels.values()))
     try:
-        return find_labelled(reading)
-    except (DataError, ConfigError):
-        return None
+        return texts_of_file(tokenizer, path, reading, record=record)
+    except DataError as error:
+        if error.reason != "no-label-column":
+            raise
+    rows = list(read_rows(source))
+    if not rows:
+        raise DataError("there are no rows in it; give at least one text.", file=path, reason="no-rows")
+    return _texts_of_rows(str(path), rows, list(labels), tuple(labels.values()))
 
 
-def of_labels(record: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The labelled part in the record of a run's data."""
-    if record is None or "labels" in record:
-        return record
-    return (record.get("parts") or {}).get("labels")
+def texts_given(
+    tokenizer: Tokenizer,
+    texts: str | Sequence[str],
+    *,
+    pairs: str | Sequence[str] | None = None,
+    record: Mapping[str, Any] | None = None,
+) -> LabelledTexts:
+    """Texts to classify, given as strings; ``pairs``: the second texts."""
+    known = _record_of_labels(record) or {}
+    reads_pairs = known.get("reading", {}).get("pair_column") is not None
+    if known and reads_pairs and pairs is None:
+        raise UsageError(
+            "This run reads pairs of texts, and one text is given: `glassformer ask RUN TEXT --pair TEXT` reads two, and "
+            "evaluate --data FILE a table of pairs; look, evaluate --text and the page read single texts only.",
+            reason="pair-missing",
+        )
+    if known and not reads_pairs and pairs is not None:
+        raise UsageError("This run reads one text; leave --pair out.", reason="pair-not-read")
+    seconds = [pairs] if isinstance(pairs, str) else pairs
+    names = tuple(known.get("labels", {}).values())
+    return unlabelled_texts("text", [texts] if isinstance(texts, str) else texts, names, seconds)
 
 
-def source_like(like: LabelSource, path: str | Path, reading: DataConfig, *, labelled: bool = True) -> LabelSource:
-    """Files at ``path`` with the columns of ``like``, or with default column names in another format."""
-    files = source_at(str(path), reading).files
-    columns = {key: getattr(like, key) for key in COLUMNS}
-    kind = format_by_name(files[0])
-    known = like.format or (format_by_name(like.files[0]) if like.files else None)
-    if kind not in ("text", known) and not _has_columns(files[0], kind, like):
-        columns = {
-            "format": kind,
-            "text_column": None,
-            "pair_column": "pair" if like.pair_column else None,
-            "label_column": None,
-        }
-    return LabelSource(str(path), files, **columns, labelled=labelled, skip_bad_lines=reading.bad_lines == "skip")
+def unlabelled_texts(
+    name: str, texts: Sequence[str], label_names: Sequence[str], pairs: Sequence[str] | None = None
+) -> LabelledTexts:
+    """Texts given as strings, without labels."""
+    if odd := [text for text in (*texts, *(pairs or ())) if not isinstance(text, str)]:
+        rule = f"A text to label is text, and {odd[0]!r} is {type(odd[0]).__name__}; give texts."
+        raise UsageError(rule, reason="not-text")
+    if pairs is not None and len(pairs) != len(texts):
+        rule = f"There are {len(texts)} texts and {len(pairs)} second texts; give one for each."
+        raise UsageError(rule, reason="pair-missing")
+    if not texts or not all(text.strip() for text in (*texts, *(pairs or ()))):
+        raise DataError("The text is empty; give at least one word.", reason="empty-text")
+    ids = tuple(f"{name}:{number + 1}" for number in range(len(texts)))
+    labels = np.full(len(texts), UNLABELLED)
+    return LabelledTexts(name, tuple(texts), None if pairs is None else tuple(pairs), labels, ids, tuple(label_names))
 
 
-def _has_columns(file: Path, kind: FormatKind, like: LabelSource) -> bool:
-    """Whether a file has the columns of ``like``."""
-    wanted = {key: getattr(like, key) for key in ("text_column", "pair_column") if key == "text_column" or getattr(like, key)}
+def _one_per_line(files: Sequence[Path]) -> list[str]:
+    """One text per line. Raises on an empty line in between, since answers are written line by line."""
+    found: list[str] = []
+    for file in files:
+        empty: int | None = None
+        for number, line in lines(file):
+            text = to_text(line, file, number).strip()
+            if text and empty is not None:
+                raise DataError(EMPTY_LINE, file=file, line=empty, reason="empty-line")
+            if text:
+                found.append(text)
+            elif empty is None:
+                empty = number
+    return found
+
+
+def _begins_with_labels(source: LabelSource, labels: set[str]) -> bool:
+    """Whether each line is a known label and a text, as in the training file."""
     try:
-        return not any(isinstance(column, int) for column in wanted.values()) and any(True for _ in cells(file, kind, wanted))
+        return all(row.label in labels for row in read_rows(replace(source, labelled=True)))
     except DataError:
         return False
 
 
-def texts_of_rows(name: str, rows: Sequence[Row], values: Sequence[str], names: Sequence[str]) -> LabelledTexts:
+def _training_files_exist(reading: DataConfig) -> bool:
+    try:
+        find_label_sources(reading)
+    except (DataError, ConfigError):
+        return False
+    return True
+
+
+def _record_of_labels(record: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """The labelled part in the record of a run's data."""
+    return record if record is None or "labels" in record else record.get("parts", {}).get("labels")
+
+
+def _columns(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: values[key] for key in COLUMNS if key in values}
+
+
+def _source_like(like: LabelSource, path: str | Path, reading: DataConfig, *, labelled: bool = True) -> LabelSource:
+    """Files at ``path`` with the columns of ``like``, or with default column names in another format."""
+    files = source_at(str(path), reading).files
+    columns = _columns(vars(like))
+    kind = format_by_name(files[0])
+    known = like.format or (format_by_name(like.files[0]) if like.files else None)
+    if kind not in ("text", known) and not _has_columns(files[0], kind, like):
+        columns = {"format": kind, "pair_column": "pair" if like.pair_column else None}
+    return LabelSource(str(path), files, **columns, labelled=labelled, skip_bad_lines=reading.bad_lines == "skip")
+
+
+def _has_columns(file: Path, kind: FormatKind, like: LabelSource) -> bool:
+    """Whether a file has the named columns of ``like``."""
+    needed = {"text_column": like.text_column, **({"pair_column": like.pair_column} if like.pair_column else {})}
+    try:
+        return not any(isinstance(column, int) for column in needed.values()) and any(True for _ in cells(file, kind, needed))
+    except DataError:
+        return False
+
+
+def _texts_of_rows(name: str, rows: Sequence[Row], values: Sequence[str], names: Sequence[str]) -> LabelledTexts:
     """Rows with label indices; a label may be spelled as in the training file or by its name."""
     numbers = {**{shown: number for number, shown in enumerate(names)}, **{value: at for at, value in enumerate(values)}}
     labels = np.full(len(rows), UNLABELLED)
@@ -360,6 +443,7 @@ def texts_of_rows(name: str, rows: Sequence[Row], values: Sequence[str], names: 
                 "or remove the row.",
                 file=row.file,
                 line=row.line,
+                reason="unknown-label",
             )
         if row.label is not None:
             labels[index] = numbers[row.label]
@@ -368,33 +452,34 @@ def texts_of_rows(name: str, rows: Sequence[Row], values: Sequence[str], names: 
     return LabelledTexts(name, tuple(row.text for row in rows), pairs, labels, ids, tuple(names))
 
 
-def joined(name: str, parts: Iterable[LabelledTexts]) -> LabelledTexts:
+def _joined(name: str, parts: Sequence[LabelledTexts]) -> LabelledTexts:
     """Several splits one after another."""
-    all_of = list(parts)
-    pairs = None if all_of[0].pairs is None else tuple(pair for part in all_of for pair in part.pairs or ())
-    texts = tuple(text for part in all_of for text in part.texts)
-    ids = tuple(text_id for part in all_of for text_id in part.ids)
-    flags = [part.seen for part in all_of if part.seen is not None]
-    seen = np.concatenate(flags) if len(flags) == len(all_of) else None
-    labels = np.concatenate([part.labels for part in all_of])
-    return LabelledTexts(name, texts, pairs, labels, ids, all_of[0].label_names, seen)
+    pairs = None if parts[0].pairs is None else tuple(pair for part in parts for pair in part.pairs or ())
+    texts = tuple(text for part in parts for text in part.texts)
+    ids = tuple(text_id for part in parts for text_id in part.ids)
+    flags = [part.seen for part in parts if part.seen is not None]
+    seen = np.concatenate(flags) if len(flags) == len(parts) else None
+    labels = np.concatenate([part.labels for part in parts])
+    return LabelledTexts(name, texts, pairs, labels, ids, parts[0].label_names, seen)
 
 
 def _known_labels(rows: Sequence[Row], name: str) -> list[str]:
     """The labels of the training file in order: numbers by size, else words by the alphabet."""
     if not rows:
-        raise DataError("there are no rows in it; give labelled texts.", file=name)
+        raise DataError("there are no rows in it; give labelled texts.", file=name, reason="no-rows")
     found = {row.label for row in rows if row.label is not None}
     if len(found) == 1:
         raise DataError(
             f"all {len(rows)} rows have the label {next(iter(found))!r}; one class only is nothing to learn. Give texts of at "
             "least two labels, or another data.label_column.",
             file=name,
+            reason="one-label",
         )
     if len(found) > max(2, len(rows) // 2):
         raise DataError(
             f"there are {len(found)} different labels in {len(rows)} rows; is data.label_column the column of labels?",
             file=name,
+            reason="too-many-labels",
         )
     return sorted(found, key=_order)
 

@@ -1,19 +1,22 @@
-"""Files -> documents, one after another, in bounded memory.
+"""Files -> documents, or rows of labelled texts, one after another, in bounded memory.
 
 A document is a line, a block of lines, an article, a row of a table or a whole file; the documents of a text file, joined,
-are the file. Blank lines belong to the document before them. Does not tokenize and does not split.
+are the file. Blank lines belong to the document before them. A row of a labelled file has a text, perhaps a second one (a
+pair), and a label as it stands in the file. Does not tokenize, does not split, does not know which labels there may be.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from glassformer.data.config import DocumentKind, FormatKind
-from glassformer.data.reading.readers import LIMITS, Limits, lines, pieces, to_text, too_long
-from glassformer.data.reading.tables import rows
+from glassformer.data.reading.readers import lines, pieces, require_size, to_text
+from glassformer.data.reading.tables import Column, cells, raise_error
 from glassformer.foundation.errors import DataError
 
 _ENDINGS: dict[str, FormatKind] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv"}
@@ -40,11 +43,43 @@ class Source:
     files: tuple[Path, ...]
     document: DocumentKind = "file"
     format: FormatKind | None = None
-    text_column: str | int | None = None
+    text_column: Column = None
     skip_bad_lines: bool = False
 
     def format_of(self, file: Path) -> FormatKind:
         return self.format or format_by_name(file)
+
+
+class Row(NamedTuple):
+    """One labelled text and its location. ``label`` is None in a file without labels."""
+
+    text: str
+    pair: str | None
+    label: str | None
+    file: Path
+    line: int
+
+
+@dataclass(frozen=True)
+class LabelSource:
+    """Files of labelled texts that are read in one way. ``first`` and ``last`` limit the rows, counted over all files."""
+
+    name: str
+    files: tuple[Path, ...]
+    format: FormatKind | None = None
+    text_column: Column = None
+    pair_column: Column = None
+    label_column: Column = None
+    labelled: bool = True
+    first: int = 0
+    last: int | None = None
+    skip_bad_lines: bool = False
+
+    @property
+    def reading(self) -> dict[str, object]:
+        """How the files are read, as plain values: with the files' bytes this determines the rows."""
+        names = ("format", "text_column", "pair_column", "label_column", "labelled", "first", "last")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass
@@ -66,84 +101,78 @@ def format_by_name(file: Path) -> FormatKind:
     return _ENDINGS.get(name.suffix.lower(), "text")
 
 
-def read(source: Source, limits: Limits = LIMITS, skipped: Skipped | None = None) -> Iterator[Document]:
+def read(source: Source, skipped: Skipped | None = None) -> Iterator[Document]:
     """The documents of all files, in order. Bad lines raise, or go to ``skipped`` when the source allows it."""
-    refuse = _collector(skipped) if source.skip_bad_lines else _raise
+    on_bad_line = (skipped or Skipped()).add if source.skip_bad_lines else raise_error
     last: Document | None = None
     for file in source.files:
         if last is not None and not last.text.endswith("\n"):  # else two words would be joined
             last = replace(last, text=last.text + "\n")
-        for document in _read_file(source, file, limits, refuse):
+        for document in _read_file(source, file, on_bad_line):
             if last is not None:
                 yield last
             last = document
-    if last is not None:
-        yield last
-    else:
-        what = (
-            "there is no text in it" if len(source.files) == 1 else f"there is no text in any of its {len(source.files)} files"
-        )
-        raise DataError(f"{what}; give a text that is not empty.", file=source.name)
+    if last is None:
+        where = "it" if len(source.files) == 1 else f"any of its {len(source.files)} files"
+        rule = f"there is no text in {where}; give a text that is not empty."
+        raise DataError(rule, file=source.name, reason="no-text")
+    yield last
 
 
-def _raise(error: DataError) -> None:
-    raise error
-
-
-def _collector(skipped: Skipped | None) -> Callable[[DataError], None]:
-    return (skipped or Skipped()).add
-
-
-def _read_file(source: Source, file: Path, limits: Limits, refuse: Callable[[DataError], None]) -> Iterator[Document]:
+def _read_file(source: Source, file: Path, on_bad_line: Callable[[DataError], None]) -> Iterator[Document]:
     kind = source.format_of(file)
     if kind != "text":
-        for line, text in rows(file, kind, source.text_column, limits, refuse):
+        for line, (text,) in cells(file, kind, {"text_column": source.text_column}, on_bad_line):
             yield Document(text if text.endswith("\n") else text + "\n", str(file), line)
     elif source.document == "file":
-        yield from _whole(file, limits)
+        yield from _whole(file)
     else:
-        yield from _grouped(file, source.document, limits, refuse)
+        for first, data in _grouped(file, source.document):
+            try:
+                document = Document(to_text(data, file, first), str(file), first)
+            except DataError as error:
+                on_bad_line(error)
+            else:
+                yield document
 
 
-def _whole(file: Path, limits: Limits) -> Iterator[Document]:
+def _whole(file: Path) -> Iterator[Document]:
     """One document in chunks; none for a file of white space only."""
     waiting: list[Document] = []  # white space before the first word
     begun = False
-    for line, text in pieces(file, limits):
+    for line, text in pieces(file):
         document = Document(text, str(file), line, continues=bool(begun or waiting))
         if begun or not text.isspace():
             yield from waiting
             waiting.clear()
             yield document
             begun = True
-        elif len(waiting) * len(text) < limits.document_bytes:
-            waiting.append(document)
         else:
-            raise too_long("the white space before the first word", file, 1, limits)
+            require_size(len(waiting) * len(text) + 1, "the white space before the first word", file, 1)
+            waiting.append(document)
 
 
-def _grouped(file: Path, kind: DocumentKind, limits: Limits, refuse: Callable[[DataError], None]) -> Iterator[Document]:
-    """Groups lines into documents; blank lines belong to the document before them."""
-    held: list[bytes] = []
+def _grouped(file: Path, kind: DocumentKind) -> Iterator[tuple[int, bytes]]:
+    """(first line, bytes) of each group of lines that is a document; blank lines belong to the document before them."""
+    group: list[bytes] = []
     size, first, filled = 0, 1, False
-    for number, line, begins in _beginnings(file, kind, limits):
+    for number, line, begins in _beginnings(file, kind):
         if filled and begins:
-            yield from _finish(held, file, first, refuse)
-            held, size, first, filled = [], 0, number, False
-        held.append(line)
+            yield first, b"".join(group)
+            group, size, first, filled = [], 0, number, False
+        group.append(line)
         size += len(line)
-        if size > limits.document_bytes:
-            raise too_long(f"the {kind} that begins here", file, first, limits)
+        require_size(size, f"the {kind} that begins here", file, first)
         filled = filled or bool(line.strip())
     if filled:
-        yield from _finish(held, file, first, refuse)
+        yield first, b"".join(group)
 
 
-def _beginnings(file: Path, kind: DocumentKind, limits: Limits) -> Iterator[tuple[int, bytes, bool]]:
+def _beginnings(file: Path, kind: DocumentKind) -> Iterator[tuple[int, bytes, bool]]:
     """(number, line, whether a document may begin with it). A title of an article has a blank line on both sides."""
     blank_before = True
     title: tuple[int, bytes] | None = None
-    for number, line in lines(file, limits):
+    for number, line in lines(file):
         blank = not line.strip()
         if title is not None:
             yield *title, blank
@@ -157,10 +186,33 @@ def _beginnings(file: Path, kind: DocumentKind, limits: Limits) -> Iterator[tupl
         yield *title, False
 
 
-def _finish(held: Iterable[bytes], file: Path, first: int, refuse: Callable[[DataError], None]) -> Iterator[Document]:
-    try:
-        text = to_text(b"".join(held), file, first)
-    except DataError as error:
-        refuse(error)
-        return
-    yield Document(text, str(file), first)
+def read_rows(source: LabelSource, skipped: Skipped | None = None) -> Iterator[Row]:
+    """The labelled rows of all files, in order. Bad ones raise, or go to ``skipped`` when the source allows it."""
+    on_bad_row = (skipped or Skipped()).add if source.skip_bad_lines else raise_error
+    return islice(_all_rows(source, on_bad_row), source.first, source.last)
+
+
+def _all_rows(source: LabelSource, on_bad_row: Callable[[DataError], None]) -> Iterator[Row]:
+    columns: dict[str, Column] = {"text_column": source.text_column}
+    if source.pair_column is not None:
+        columns["pair_column"] = source.pair_column
+    if source.labelled:
+        columns["label_column"] = source.label_column
+    for file in source.files:
+        kind = source.format or format_by_name(file)
+        if kind == "text":
+            raise DataError(
+                "has no columns for text and label; give a jsonl, csv or tsv file, or say data.format: label-text when each "
+                "line is a label, a space and the text.",
+                file=file,
+                reason="no-columns",
+            )
+        for line, values in cells(file, kind, columns, on_bad_row):
+            found = dict(zip(columns, (value.strip() for value in values)))
+            empty = next((key for key, value in found.items() if not value), None)
+            if empty is not None:
+                what = {"text_column": "text", "pair_column": "second text", "label_column": "label"}[empty]
+                rule = f"the {what} is empty; fill it in or remove the row."
+                on_bad_row(DataError(rule, file=file, line=line, reason="empty-cell"))
+                continue
+            yield Row(found["text_column"], found.get("pair_column"), found.get("label_column"), file, line)

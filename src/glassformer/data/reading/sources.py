@@ -19,9 +19,8 @@ from typing import BinaryIO
 
 from glassformer.data.config import DataConfig, QuestionsConfig
 from glassformer.data.disk_cache import cache_folder, cached_folder
-from glassformer.data.labels.label_sources import LabelParts, LabelSource, label_source_at
-from glassformer.data.reading.corpus import Source
-from glassformer.data.reading.named_sets import SETS, Parts, QuestionFiles, find_set
+from glassformer.data.reading.corpus import LabelSource, Source
+from glassformer.data.reading.named_sets import SETS, DataSources, LabelSources, QuestionFiles, find_set
 from glassformer.foundation.errors import ConfigError, DataError, UnknownName
 from glassformer.foundation.files import sha256_of_file, sha256_of_text, write_atomically
 
@@ -33,16 +32,16 @@ _ROOM_LEFT = 1 << 30  # an endless pipe is stopped before the disk is full
 _COPY = 1 << 20
 
 
-def find_parts(data: DataConfig, *, read_before: Mapping[str, str] | None = None) -> Parts:
+def find_sources(data: DataConfig, *, input_sha256: str | None = None) -> DataSources:
     """The files of a recipe's data. A file in the recipe replaces that of a set.
 
-    ``read_before`` maps "-" to the sha256 of standard input when the run began: a resumed run reads the cached copy.
+    ``input_sha256``: of standard input when the run began; a resumed run reads the cached copy.
     """
     if data.set is not None:
         found = _as_configured(find_set(data.set), data)
     else:
         assert data.path is not None
-        found = Parts(train=source_at(data.path, data, read_before=read_before))
+        found = DataSources(train=source_at(data.path, data, input_sha256=input_sha256))
         left_out = _left_out(found.train, Path(data.path).expanduser(), data.files)
         found = replace(found, notes=(left_out,) if left_out else ())
     validation = source_at(data.validation, data) if data.validation else found.validation
@@ -54,26 +53,38 @@ def find_parts(data: DataConfig, *, read_before: Mapping[str, str] | None = None
     return replace(found, validation=validation, tests=_tests(data, found), vocabulary=vocabulary, questions=questions)
 
 
-def find_labelled(data: DataConfig) -> LabelParts:
+def find_label_sources(data: DataConfig) -> LabelSources:
     """The labelled files of a recipe's data: those of its set, or its own files with a column of labels."""
     found = find_set(data.set).labelled if data.set is not None else None
     if data.set is not None and found is None:
         known = [name for name, each in SETS.items() if getattr(each, "labelled", None) is not None]
         raise ConfigError(
-            f"data.set={data.set} has no labels; sets that have: {', '.join(known)}; or give a file as data.path."
+            f"data.set={data.set} has no labels; sets that have: {', '.join(known)}; or give a file as data.path.",
+            reason="no-labels",
         )
     if found is None:
         assert data.path is not None
-        found = LabelParts(label_source_at(source_at(data.path, data).files, data.path, data))
+        found = LabelSources(_label_source_at(data.path, data))
     if data.validation:
-        source = label_source_at(source_at(data.validation, data).files, data.validation, data)
-        found = replace(found, validation=source)
+        found = replace(found, validation=_label_source_at(data.validation, data))
     if data.test and data.test in found.tests:
         return replace(found, tests={data.test: found.tests[data.test]})
     if data.test:
-        tests = {Path(data.test).stem: label_source_at(source_at(data.test, data).files, data.test, data)}
-        found = replace(found, tests=tests)
+        return replace(found, tests={Path(data.test).stem: _label_source_at(data.test, data)})
     return found
+
+
+def _label_source_at(path: str, reading: DataConfig) -> LabelSource:
+    """A user's own labelled files, read as the recipe's ``data`` section says."""
+    return LabelSource(
+        name=path,
+        files=source_at(path, reading).files,
+        format=reading.format,
+        text_column=reading.text_column,
+        pair_column=reading.pair_column,
+        label_column=reading.label_column,
+        skip_bad_lines=reading.bad_lines == "skip",
+    )
 
 
 def _questions(named: QuestionsConfig) -> QuestionFiles:
@@ -84,7 +95,9 @@ def _questions(named: QuestionsConfig) -> QuestionFiles:
             return None
         place = Path(path).expanduser()
         if not place.is_file():
-            raise DataError("does not exist; data.questions names files of question<TAB>answer.", file=place)
+            raise DataError(
+                "does not exist; data.questions names files of question<TAB>answer.", file=place, reason="missing-file"
+            )
         return place
 
     train, test = at(named.train), at(named.test)
@@ -95,9 +108,9 @@ def _questions(named: QuestionsConfig) -> QuestionFiles:
 
 def places_of(data: DataConfig) -> dict[str, str]:
     """Relative paths of a recipe as absolute ones, so that a run can be resumed from another folder."""
-    asked = data.questions.files if data.questions else []
-    given = (data.path, data.validation, data.test, *data.vocabulary, *asked)
-    named = [path for path in given if path and path != STANDARD_INPUT]
+    questions = data.questions.files if data.questions else []
+    paths = (data.path, data.validation, data.test, *data.vocabulary, *questions)
+    named = [path for path in paths if path and path != STANDARD_INPUT]
     places = {path: Path(path).expanduser() for path in named}
     return {path: str(place.absolute()) for path, place in places.items() if not place.is_absolute() and place.exists()}
 
@@ -117,7 +130,7 @@ def at_places(data: DataConfig, places: Mapping[str, str]) -> DataConfig:
     return data.model_copy(update={**moved, "vocabulary": [place(path) for path in data.vocabulary], "questions": questions})
 
 
-def _as_configured(found: Parts, data: DataConfig) -> Parts:
+def _as_configured(found: DataSources, data: DataConfig) -> DataSources:
     """The parts of a set, with documents defined by the recipe instead of the set."""
     if data.document is None:
         return found
@@ -126,7 +139,7 @@ def _as_configured(found: Parts, data: DataConfig) -> Parts:
     return replace(found, train=replace(found.train, document=data.document), validation=validation, tests=tests)
 
 
-def _tests(data: DataConfig, found: Parts) -> dict[str, Source]:
+def _tests(data: DataConfig, found: DataSources) -> dict[str, Source]:
     if data.test is None:
         return found.tests
     if data.test in found.tests:  # data.set: speeches, data.test: obama
@@ -136,18 +149,18 @@ def _tests(data: DataConfig, found: Parts) -> dict[str, Source]:
     return {Path(data.test).stem: source_at(data.test, data)}
 
 
-def source_at(path: str, reading: DataConfig, *, read_before: Mapping[str, str] | None = None) -> Source:
+def source_at(path: str, reading: DataConfig, *, input_sha256: str | None = None) -> Source:
     """The source at a path (a file, a folder, a pipe, or - for standard input), read as ``reading`` says."""
     place = Path(path).expanduser()
     if path == STANDARD_INPUT:
-        files = [_standard_input((read_before or {}).get(path))]
+        files = [_standard_input(input_sha256)]
     elif place.is_dir():
         files = _text_files(place, reading.files)
     elif not place.exists():
-        raise DataError("does not exist; check the path.", file=place)
+        raise DataError("does not exist; check the path.", file=place, reason="missing-file")
     elif stat.S_ISFIFO(place.stat().st_mode):
         with place.open("rb") as pipe:
-            files = [_kept_copy(pipe, path)]
+            files = [_cached_copy(pipe, path)]
     else:
         files = [place]
     return Source(
@@ -162,17 +175,22 @@ def source_at(path: str, reading: DataConfig, *, read_before: Mapping[str, str] 
 
 def _text_files(folder: Path, pattern: str | None) -> list[Path]:
     """The files of text under a folder, in the order of their paths; hidden ones and linked folders are not entered."""
-    found = [file for file in _all_files(folder) if _wanted(file, folder, pattern)]
+    found = [file for file in _all_files(folder) if _is_text(file, folder, pattern)]
     if found:
         return found
     endings = Counter("".join(file.suffixes[-2:]) or "no ending" for file in _all_files(folder))
     there = ", ".join(f"{count} with {ending}" for ending, count in endings.most_common(5)) or "no files at all"
     if pattern:
-        raise DataError(f"no file in this folder matches data.files={pattern!r} (there are: {there}).", file=folder)
+        raise DataError(
+            f"no file in this folder matches data.files={pattern!r} (there are: {there}).",
+            file=folder,
+            reason="no-file-matches",
+        )
     raise DataError(
         f"there is no text in this folder (there are: {there}). Text ends in {', '.join(TEXT_ENDINGS)}, or one of these with "
         ".gz; for other endings say which, for example data.files: '*.py'.",
         file=folder,
+        reason="no-text-files",
     )
 
 
@@ -184,7 +202,7 @@ def _all_files(folder: Path) -> list[Path]:
     return sorted(found)
 
 
-def _wanted(file: Path, folder: Path, pattern: str | None) -> bool:
+def _is_text(file: Path, folder: Path, pattern: str | None) -> bool:
     if pattern is not None:
         return file.match(pattern)
     return file.name.lower().removesuffix(".gz").endswith(TEXT_ENDINGS)
@@ -201,17 +219,18 @@ def _left_out(source: Source, place: Path, pattern: str | None) -> str | None:
 
 def _standard_input(sha256: str | None) -> Path:
     if sha256 is None:
-        return _kept_copy(sys.stdin.buffer, "standard input")
-    kept = cache_folder() / "input" / sha256 / "input"
-    if not kept.is_file():
+        return _cached_copy(sys.stdin.buffer, "standard input")
+    copy = cache_folder() / "input" / sha256 / "input"
+    if not copy.is_file():
         raise DataError(
             "the text came from standard input and its copy in the cache is gone; give the same text as a file with data.path.",
-            file=kept,
+            file=copy,
+            reason="input-copy-gone",
         )
-    return kept
+    return copy
 
 
-def _kept_copy(stream: BinaryIO, name: str) -> Path:
+def _cached_copy(stream: BinaryIO, name: str) -> Path:
     """Copies a pipe to a file named by its sha256, since it is read more than once, and again on resume."""
     folder = cache_folder() / "input"
     folder.mkdir(parents=True, exist_ok=True)
@@ -224,9 +243,15 @@ def _kept_copy(stream: BinaryIO, name: str) -> Path:
                 copy.write(data)
                 size += len(data)
                 if size % (64 * _COPY) < _COPY and shutil.disk_usage(folder).free < _ROOM_LEFT:
-                    raise DataError(f"more than {size >> 20} MiB came in and the disk of {folder} is almost full.", file=name)
+                    raise DataError(
+                        f"more than {size >> 20} MiB came in and the disk of {folder} is almost full.",
+                        file=name,
+                        reason="disk-almost-full",
+                    )
         if not size:
-            raise DataError("nothing came in; pipe a text into it, for example with cat text.txt |.", file=name)
+            raise DataError(
+                "nothing came in; pipe a text into it, for example with cat text.txt |.", file=name, reason="nothing-piped"
+            )
         return cached_folder("input", digest.hexdigest(), lambda made: os.replace(draft, made / "input")) / "input"
     finally:
         draft.unlink(missing_ok=True)
@@ -244,7 +269,9 @@ def sha256_of(file: Path) -> str:
             return note.read_text()
         digest = sha256_of_file(file)
     except OSError as error:
-        raise DataError(f"cannot be read ({error.strerror}); check the path and its permissions.", file=file) from None
+        raise DataError(
+            f"cannot be read ({error.strerror}); check the path and its permissions.", file=file, reason="unreadable"
+        ) from None
     with suppress(OSError):  # a cache that cannot be written to costs time, not the run
         write_atomically(note, digest)
     return digest

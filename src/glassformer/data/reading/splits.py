@@ -13,10 +13,10 @@ import numpy as np
 
 from glassformer.data.config import SplitConfig
 from glassformer.data.reading.corpus import Document
-from glassformer.foundation.errors import DataError
+from glassformer.foundation.errors import DataError, UnknownName
 from glassformer.foundation.seeds import derive_seed
 
-PARTS = ("train", "validation", "test")
+SPLITS = ("train", "validation", "test")
 _WORD_REACH = 100  # a cut is moved to the end of a word, but not further than this
 
 
@@ -44,12 +44,12 @@ class Assignment:
 
     def __init__(self, found: Survey, split: SplitConfig) -> None:
         self.shares = {"validation": split.validation, "test": split.test}
-        held_out = [part for part in PARTS[1:] if self.shares[part] > 0]
-        self.parts = ["train", *held_out]
+        held_out = [part for part in SPLITS[1:] if self.shares[part] > 0]
+        self.splits = ["train", *held_out]
         self.by: Literal["document", "position", "nothing"]
-        self.by = "nothing" if not held_out else "document" if found.documents >= len(self.parts) else "position"
+        self.by = "nothing" if not held_out else "document" if found.documents >= len(self.splits) else "position"
         if self.by == "document":
-            self._labels = draw_parts(found.documents, split)
+            self._labels = draw_splits(found.documents, split)
         elif self.by == "position":
             ends = {"validation": 1 - split.validation - split.test, "test": 1 - split.test}  # where the part before each ends
             self._cuts = [int(found.characters * ends[part]) for part in held_out]  # nanoGPT's cut, to the character
@@ -67,8 +67,12 @@ class Assignment:
             if not document.continues:
                 number += 1
                 if self.by == "document" and number >= len(self._labels):
-                    raise DataError("was written to while it was read; start again when it is at rest.", file=document.source)
-                part = "train" if self.by == "nothing" else PARTS[self._labels[number]]
+                    raise DataError(
+                        "was written to while it was read; start again when it is at rest.",
+                        file=document.source,
+                        reason="changed-while-read",
+                    )
+                part = "train" if self.by == "nothing" else SPLITS[self._labels[number]]
             yield part, document
 
     def _by_position(self, documents: Iterable[Document]) -> Iterator[tuple[str, Document]]:
@@ -77,16 +81,28 @@ class Assignment:
             while part < len(self._cuts) and done + len(document.text) > self._cuts[part]:
                 place = _outside_word(document.text, self._cuts[part] - done)
                 if place > 0:
-                    yield self.parts[part], replace(document, text=document.text[:place])
+                    yield self.splits[part], replace(document, text=document.text[:place])
                 line = document.line + document.text.count("\n", 0, place)
                 document = replace(document, text=document.text[place:], line=line, continues=False)
                 done, part = done + place, part + 1
-            yield self.parts[part], document  # never empty: there is text after the cut
+            yield self.splits[part], document  # never empty: there is text after the cut
             done += len(document.text)
 
 
-def draw_parts(count: int, split: SplitConfig) -> np.ndarray:
-    """uint8 [count]: the split of each document, as an index into PARTS. Each split gets at least one document."""
+def require_split(name: str, known: Sequence[str]) -> None:
+    """Raises if there is no such split, and says how to get one."""
+    if name not in known and name not in SPLITS:
+        raise UnknownName("--split", name, known)
+    if name not in known:
+        raise DataError(
+            f"There is no {name} split; there are: {', '.join(known)}. Hold one out with data.split.{name}, or give a file "
+            f"with data.{name}.",
+            reason="no-split",
+        )
+
+
+def draw_splits(count: int, split: SplitConfig) -> np.ndarray:
+    """uint8 [count]: the split of each document, as an index into SPLITS. Each split gets at least one document."""
     order = np.random.default_rng(derive_seed(split.seed, "split")).permutation(np.arange(count, dtype=np.uint32))
     test = max(1, round(split.test * count)) if split.test > 0 else 0
     validation = max(1, round(split.validation * count)) if split.validation > 0 else 0
@@ -98,14 +114,14 @@ def draw_parts(count: int, split: SplitConfig) -> np.ndarray:
     return labels
 
 
-def draw_parts_by_class(classes: Sequence[str], split: SplitConfig) -> np.ndarray:
+def draw_splits_by_class(classes: Sequence[str], split: SplitConfig) -> np.ndarray:
     """The same for each class by itself: one with two members or more is in training and in what is held out first."""
     labels, of = np.zeros(len(classes), np.uint8), np.array(classes, dtype=object)
     for name in sorted(set(classes)):
         places = np.flatnonzero(of == name)
         if len(places) > 1:  # a single one is trained on
             own = split.model_copy(update={"seed": derive_seed(split.seed, "class", name)})
-            labels[places] = draw_parts(len(places), own)
+            labels[places] = draw_splits(len(places), own)
     return labels
 
 

@@ -7,7 +7,7 @@ never pickle. Imports no torch.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,14 +20,48 @@ from glassformer.foundation.registry import Slot, VariantConfig
 Progress = Callable[[int], None]
 """Called with the number of bytes of text done since the last call."""
 
-
 MASK = "<mask>"
 """The mask token."""
+
+BATCH_CHARACTERS = 1 << 20
+
+
+def joined_ids(encoded: Iterable[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
+    """All ids in one array, and how many each text has."""
+    arrays = [np.array(ids, np.uint32) for ids in encoded]
+    counts = np.fromiter(map(len, arrays), np.int64, len(arrays))
+    return np.concatenate([np.zeros(0, np.uint32), *arrays]), counts
+
+
+def in_batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    """The texts in order, some at a time: one by one would be slow, and all of them may be more than memory holds."""
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        batch.append(text)
+        size += len(text)
+        if size >= BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def utf8(text: str) -> bytes:
+    """The bytes of a text; half a character, which a terminal can hand over, is refused."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise DataError(
+            "The text holds half a character (a lone surrogate), which has no UTF-8 bytes; remove it.",
+            reason="half-a-character",
+        ) from None
 
 
 class Tokenizer(ABC):
     """Text to ids and back. Immutable once made; equal files encode equally."""
 
+    by_kind: ClassVar[dict[str, type[Tokenizer]]] = {}  # every class with a ``kind``, also those of plugins
     kind: ClassVar[str]
     revision: ClassVar[int] = 1  # incremented when a kind encodes the same text differently, which invalidates cached tokens
     start_id: int | None = None
@@ -36,6 +70,10 @@ class Tokenizer(ABC):
     pad_id: int | None = None
     mask_id: int | None = None  # of a tokenizer whose text has a mask of its own ([MASK]); it then is the mark MASK
     marks: tuple[str, ...] = ()  # special tokens of objectives; their ids are the last ones
+
+    def __init_subclass__(cls) -> None:
+        if "kind" in vars(cls):
+            Tokenizer.by_kind[cls.kind] = cls
 
     @property
     @abstractmethod
@@ -77,16 +115,9 @@ class Tokenizer(ABC):
         after = [] if self.stop_id is None else [self.stop_id]
         return [*before, *ids, *after] if before or after else ids
 
-    def encode_documents(self, texts: Sequence[str]) -> list[Sequence[int]]:
-        """Many documents at once; a kind with a fast path replaces this."""
-        return [self.encode_document(text) for text in texts]
-
     def encode_batch(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """The ids of all texts joined, without marks, and how many each text has; a kind with a fast path replaces this."""
-        before, after = int(self.start_id is not None), int(self.stop_id is not None)
-        encoded = [np.asarray(ids[before : len(ids) - after], np.uint32) for ids in self.encode_documents(texts)]
-        counts = np.fromiter(map(len, encoded), np.int64, len(encoded))
-        return np.concatenate(encoded) if encoded else np.zeros(0, np.uint32), counts
+        return joined_ids(map(self.encode, texts))
 
     def with_marks(self, marks: Sequence[str]) -> Tokenizer:
         """This tokenizer with these special tokens after all its ids; those it has already keep theirs."""
@@ -103,7 +134,8 @@ class Tokenizer(ABC):
         if mark not in self.marks:
             raise DataError(
                 f"This tokenizer has no mark {mark!r} (it has: {', '.join(self.marks) or 'none'}); an objective that needs it "
-                "must be trained from a run whose objective has it, or from nothing."
+                "must be trained from a run whose objective has it, or from nothing.",
+                reason="no-mark",
             )
         return self.size - len(self.marks) + self.marks.index(mark)
 
@@ -115,7 +147,8 @@ class Tokenizer(ABC):
             if not 0 <= token_id < self.size:
                 raise DataError(
                     f"The id {token_id} is out of range: this tokenizer has the ids 0 to {self.size - 1}; "
-                    "decode with the tokenizer that made the ids."
+                    "decode with the tokenizer that made the ids.",
+                    reason="id-out-of-range",
                 )
 
 

@@ -21,7 +21,7 @@ from glassformer.data.tokenizers.pretokenization import BYTE_SIGNS, LEVELS, Byte
 from glassformer.foundation.errors import DataError
 
 UNKNOWN = "<unk>"
-_REMEMBERED_CHARACTERS = 1 << 21  # some tens of MB
+_CACHED_CHARACTERS = 1 << 21  # some tens of MB
 _NOT_UTF8 = re.compile("([\udc80-\udcff]+)")  # how Python writes bytes that are no character
 
 
@@ -34,7 +34,10 @@ class BPETokenizer(FastTokenizer):
     def __init__(self, pairs: BytePairs, document: Mapping[str, Any] | None = None) -> None:
         super().__init__(to_document(pairs) if document is None else document)
         if self.library.get_vocab(with_added_tokens=True) != pairs.ids:
-            raise DataError("The ids of the added tokens contradict the vocabulary; the file is damaged, so make it again.")
+            raise DataError(
+                "The ids of the added tokens contradict the vocabulary; the file is damaged, so make it again.",
+                reason="contradicting-ids",
+            )
         self.pairs = pairs
         self._bytes = [pairs.bytes_of(token_id) for token_id in range(len(pairs.tokens))]
         self._known: dict[str, list[int]] = {}
@@ -45,7 +48,7 @@ class BPETokenizer(FastTokenizer):
         if any(name in text for name in self.pairs.special for text in texts):  # it may hold white space, and so cross chunks
             return self.encode_by_library(texts)
         chunked = [chunks(text) for text in texts]
-        if self._known_characters > _REMEMBERED_CHARACTERS:
+        if self._known_characters > _CACHED_CHARACTERS:
             self._known, self._known_characters = {}, 0
         known = self._known  # a local name: another thread may replace the cache meanwhile
         new = list(set(chain.from_iterable(chunked)) - known.keys())
@@ -65,7 +68,10 @@ class BPETokenizer(FastTokenizer):
     def encode_bytes(self, data: bytes) -> list[int]:
         """Any bytes, as a file may hold them; what is not UTF-8 becomes the tokens of its single bytes."""
         if not isinstance(self.pairs.level, ByteLevel):
-            raise DataError(f"A {self.pairs.level.name}-level tokenizer encodes text, not bytes; train one with level: byte.")
+            raise DataError(
+                f"A {self.pairs.level.name}-level tokenizer encodes text, not bytes; train one with level: byte.",
+                reason="not-byte-level",
+            )
         ids: list[int] = []
         for index, part in enumerate(_NOT_UTF8.split(data.decode("utf-8", "surrogateescape"))):
             if index % 2:
@@ -89,7 +95,9 @@ class BPETokenizer(FastTokenizer):
     def from_settings(cls, settings: dict[str, Any]) -> BPETokenizer:
         pairs = from_document(settings["document"])
         if pairs is None:
-            raise DataError("The settings of a bpe tokenizer need a 'document' with the rules of a bpe tokenizer.")
+            raise DataError(
+                "The settings of a bpe tokenizer need a 'document' with the rules of a bpe tokenizer.", reason="bad-settings"
+            )
         return cls(pairs, settings["document"])
 
 
@@ -178,7 +186,7 @@ def _level_of(document: Mapping[str, Any]) -> Level | None:
     strange = ("continuing_subword_prefix", "byte_fallback", "fuse_unk", "ignore_merges")
     if document.get("normalizer") or model.get("type", "BPE") != "BPE" or any(model.get(key) for key in strange):
         return None
-    suffix = model.get("end_of_word_suffix") or None  # older files say "" for none
+    suffix = model.get("end_of_word_suffix") or None  # some files say "" for none
     gpt2 = {"add_prefix_space": True, "use_regex": True} | splitter
     if splitter["type"] == "ByteLevel" and not gpt2["add_prefix_space"] and gpt2["use_regex"] and suffix is None:
         return LEVELS[ByteLevel.name]
@@ -199,7 +207,7 @@ def _read_pairs(document: Mapping[str, Any], level: Level) -> BytePairs | None:
         level.bytes_of(token)  # raises when the token is spelled with signs that stand for no byte
     merges = []
     for merge in model["merges"]:
-        left, right = merge.split(" ") if isinstance(merge, str) else merge  # older files write "a b"
+        left, right = merge.split(" ") if isinstance(merge, str) else merge  # some files write "a b"
         merges.append((ids[left], ids[right], ids[left + right]))
     return BytePairs(level, tuple(tokens), tuple(merges), special, model.get("unk_token"))
 

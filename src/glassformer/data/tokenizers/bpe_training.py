@@ -55,12 +55,16 @@ def train(
     """
     tokens = list(dict.fromkeys([*special, *level.alphabet(words)]))  # a special token may be one of the symbols
     if not any(words.values()):
-        raise DataError("There is no word to learn from: the training text is empty or only white space; give one with words.")
+        raise DataError(
+            "There is no word to learn from: the training text is empty or only white space; give one with words.",
+            reason="nothing-to-learn",
+        )
     if vocab < len(tokens):
         raise ConfigError(
             f"tokenizer.vocab={vocab} is smaller than the base alphabet: {len(tokens) - len(special)} {level.name} symbols and "
             f"{len(special)} special tokens; use vocab {len(tokens)} or more"
-            + ("." if level.complete else ", or level: byte, which needs 256 symbols for any text.")
+            + ("." if level.complete else ", or level: byte, which needs 256 symbols for any text."),
+            reason="vocab-too-small",
         )
     ids = {token: token_id for token_id, token in enumerate(tokens)}
     spelled = [_spell(level.symbols(word), ids) for word in words]

@@ -7,8 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from glassformer.data.tokenizers.base import TOKENIZERS, Progress, Tokenizer, TokenizerConfig
-from glassformer.foundation.errors import DataError
+from glassformer.data.tokenizers.base import TOKENIZERS, Progress, Tokenizer, TokenizerConfig, utf8
 
 
 @final
@@ -22,10 +21,10 @@ class ByteTokenizer(Tokenizer):
         return 256
 
     def encode(self, text: str) -> list[int]:
-        return list(_utf8(text))
+        return list(utf8(text))
 
     def encode_batch(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        encoded = [_utf8(text) for text in texts]
+        encoded = [utf8(text) for text in texts]
         counts = np.fromiter(map(len, encoded), np.int64, len(encoded))
         return np.frombuffer(b"".join(encoded), np.uint8), counts
 
@@ -47,13 +46,6 @@ class ByteTokenizer(Tokenizer):
     @classmethod
     def from_settings(cls, settings: dict[str, Any]) -> ByteTokenizer:
         return cls()
-
-
-def _utf8(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        raise DataError("The text holds half a character (a lone surrogate), which has no UTF-8 bytes; remove it.") from None
 
 
 @TOKENIZERS.variant("byte")

@@ -6,18 +6,17 @@ Encoding is a table look-up over whole arrays. Decoding gives back every text of
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, final
 
 import numpy as np
 from pydantic import Field
 
-from glassformer.data.tokenizers.base import TOKENIZERS, Progress, Tokenizer, TokenizerConfig
+from glassformer.data.tokenizers.base import TOKENIZERS, Progress, Tokenizer, TokenizerConfig, in_batches
 from glassformer.foundation.errors import DataError
 
 UNKNOWN_TEXT = "\ufffd"
 _CODE_POINTS = sys.maxunicode + 1
-_BATCH = 1 << 20
 
 
 @final
@@ -30,7 +29,8 @@ class CharTokenizer(Tokenizer):
     def __init__(self, characters: Sequence[str]) -> None:
         if any(len(character) != 1 for character in characters) or list(characters) != sorted(set(characters)):
             raise DataError(
-                "The characters of a char tokenizer must be single, different, and in the order of their code points."
+                "The characters of a char tokenizer must be single, different, and in the order of their code points.",
+                reason="bad-settings",
             )
         self._characters = tuple(characters)
         self._texts = (UNKNOWN_TEXT, *self._characters)
@@ -66,7 +66,9 @@ class CharTokenizer(Tokenizer):
     def from_settings(cls, settings: dict[str, Any]) -> CharTokenizer:
         characters = settings.get("characters")
         if not isinstance(characters, str):
-            raise DataError("The settings of a char tokenizer need 'characters', one text of all known characters.")
+            raise DataError(
+                "The settings of a char tokenizer need 'characters', one text of all known characters.", reason="bad-settings"
+            )
         return cls(characters)
 
 
@@ -84,7 +86,9 @@ class CharTokenizerConfig(TokenizerConfig):
 
     def train(self, texts: Callable[[], Iterable[str]], progress: Progress | None = None) -> CharTokenizer:
         counts = np.zeros(_CODE_POINTS, np.int64)
-        for text in _joined(texts()):
+        for text in map("".join, in_batches(texts())):
+            if not text:
+                continue
             codes = _codes(text)
             counts[: int(codes.max()) + 1] += np.bincount(codes)
             if progress:
@@ -95,19 +99,8 @@ class CharTokenizerConfig(TokenizerConfig):
             often = np.argsort(-counts[known], kind="stable")  # equally frequent ones: the lower code point
             known = np.sort(known[often[: self.vocab - 1]])
         if not len(known):
-            raise DataError("There are no characters to learn: the training text is empty, or tokenizer.min_count is too high.")
+            raise DataError(
+                "There are no characters to learn: the training text is empty, or tokenizer.min_count is too high.",
+                reason="nothing-to-learn",
+            )
         return CharTokenizer([chr(code) for code in known])
-
-
-def _joined(texts: Iterable[str]) -> Iterator[str]:
-    """Texts gathered into about a million characters: counting short lines one by one would take minutes."""
-    held: list[str] = []
-    size = 0
-    for text in texts:
-        held.append(text)
-        size += len(text)
-        if size >= _BATCH:
-            yield "".join(held)
-            held, size = [], 0
-    if size:
-        yield "".join(held)

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 import tokenizers
 
-from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.data.tokenizers.base import Tokenizer, in_batches, joined_ids, utf8
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.files import write_json
 
@@ -31,8 +30,6 @@ ROLES: Mapping[str, tuple[str, ...]] = {
 }
 """A special token's role is its name: files do not say it in any other way."""
 
-_BATCH_CHARACTERS = 1 << 20  # the library's own records take a few hundred bytes per token until a batch is done
-
 
 class FastTokenizer(Tokenizer, ABC):
     """Base of all tokenizer.json kinds: the library's encoding, and the roles of special tokens by name."""
@@ -46,7 +43,8 @@ class FastTokenizer(Tokenizer, ABC):
         self._size = max(vocabulary.values(), default=-1) + 1
         if not 0 < self._size <= MAX_SIZE:
             raise DataError(
-                f"The vocabulary has the ids 0 to {self._size - 1}; at least one and at most {MAX_SIZE} can be used."
+                f"The vocabulary has the ids 0 to {self._size - 1}; at least one and at most {MAX_SIZE} can be used.",
+                reason="bad-vocabulary-size",
             )
         self.start_id, self.stop_id, self.pad_id, self.mask_id = (self._role(role) for role in ROLES)
         model = self.document["model"]  # WordPiece and BPE name the unknown token, Unigram numbers it
@@ -66,20 +64,8 @@ class FastTokenizer(Tokenizer, ABC):
     def encode(self, text: str) -> list[int]:
         return self.encode_all([text])[0]
 
-    def encode_documents(self, texts: Sequence[str]) -> list[Sequence[int]]:
-        before = [] if self.start_id is None else [self.start_id]
-        after = [] if self.stop_id is None else [self.stop_id]
-        return [before + ids + after for batch in _batches(texts) for ids in self.encode_all(batch)]
-
     def encode_batch(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The ids of all texts joined, without marks, and how many each text has."""
-        joined: list[np.ndarray] = [np.zeros(0, np.uint32)]
-        counts: list[int] = []
-        for batch in _batches(texts):
-            encoded = self.encode_all(batch)
-            counts += map(len, encoded)
-            joined.append(np.fromiter(chain.from_iterable(encoded), np.uint32))
-        return np.concatenate(joined), np.array(counts, np.int64)
+        return joined_ids(ids for batch in in_batches(texts) for ids in self.encode_all(batch))
 
     def encode_by_library(self, texts: Sequence[str]) -> list[list[int]]:
         """What ``tokenizers`` gives for each text."""
@@ -87,10 +73,12 @@ class FastTokenizer(Tokenizer, ABC):
             return [encoding.ids for encoding in self.library.encode_batch_fast(list(texts), add_special_tokens=False)]
         except TypeError:
             for text in texts:
-                _refuse_halves(text)
+                utf8(text)
             raise
         except Exception as error:  # the library has no class of its own for errors
-            raise DataError(f"This tokenizer cannot encode the text ({error}); its file is damaged or incomplete.") from error
+            raise DataError(
+                f"This tokenizer cannot encode the text ({error}); its file is damaged or incomplete.", reason="cannot-encode"
+            ) from error
 
     def settings(self) -> dict[str, Any]:
         return {"document": self.document}
@@ -148,28 +136,9 @@ def _build(document: Mapping[str, Any]) -> tokenizers.Tokenizer:
     try:
         library = tokenizers.Tokenizer.from_str(json.dumps({**document, "truncation": None, "padding": None}))
     except Exception as error:
-        raise DataError(f"This is not a tokenizer.json that can be used ({error}).") from error
+        raise DataError(
+            f"This is not a tokenizer.json that can be used ({error}).", reason="unusable-tokenizer-json"
+        ) from error
     if getattr(library.model, "dropout", None):
         library.model.dropout = None
     return library
-
-
-def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
-    """The texts in order, about a million characters at a time."""
-    batch: list[str] = []
-    size = 0
-    for text in texts:
-        batch.append(text)
-        size += len(text)
-        if size >= _BATCH_CHARACTERS:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
-
-def _refuse_halves(text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise DataError("The text holds half a character (a lone surrogate), which has no UTF-8 bytes; remove it.") from None

@@ -13,6 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.data.tokenizers.files import tokenizer_of
 from glassformer.foundation.errors import DataError
 
 
@@ -27,7 +28,9 @@ class MarkedTokenizer(Tokenizer):
             marks = (*inner.marks, *marks)
             inner = inner.inner
         if len(set(marks)) < len(marks) or not all(marks):
-            raise DataError(f"The marks {list(marks)} of a tokenizer must be different names that are not empty.")
+            raise DataError(
+                f"The marks {list(marks)} of a tokenizer must be different names that are not empty.", reason="bad-marks"
+            )
         self.inner: Tokenizer = inner
         self.marks = tuple(marks)
         self.start_id, self.stop_id, self.unknown_id = inner.start_id, inner.stop_id, inner.unknown_id
@@ -41,9 +44,6 @@ class MarkedTokenizer(Tokenizer):
 
     def encode(self, text: str) -> list[int]:
         return self.inner.encode(text)
-
-    def encode_documents(self, texts: Sequence[str]) -> list[Sequence[int]]:
-        return self.inner.encode_documents(texts)
 
     def encode_batch(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         return self.inner.encode_batch(texts)
@@ -75,9 +75,7 @@ class MarkedTokenizer(Tokenizer):
 
     @classmethod
     def from_settings(cls, settings: dict[str, Any]) -> MarkedTokenizer:
-        from glassformer.data.tokenizers.files import tokenizer_of  # it imports every kind, this one too
-
         marks = settings.get("marks")
         if not isinstance(marks, list) or not all(isinstance(mark, str) for mark in marks):
-            raise DataError("The settings of a marked tokenizer need 'marks', a list of texts.")
+            raise DataError("The settings of a marked tokenizer need 'marks', a list of texts.", reason="bad-settings")
         return cls(tokenizer_of(settings["kind"], settings["settings"]), marks)

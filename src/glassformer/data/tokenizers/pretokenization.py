@@ -15,7 +15,7 @@ from typing import ClassVar, final
 from tokenizers import Regex
 from tokenizers.pre_tokenizers import Split
 
-from glassformer.foundation.errors import DataError
+from glassformer.data.tokenizers.base import utf8
 
 GPT2_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 """GPT-2's words: a contraction; letters, digits or other signs, each with one space before them; or white space."""
@@ -153,17 +153,10 @@ def count_words(
             seen = Counter(dict(seen.most_common(limit // 2)))
     words: Counter[str] = Counter()
     for chunk, count in seen.items():
-        for word in _words(level, chunk):
+        utf8(chunk)  # raises where a character is cut in half
+        for word in level.words(chunk):
             words[word] += count
     return words
-
-
-def _words(level: Level, chunk: str) -> Sequence[str]:
-    try:
-        chunk.encode()
-        return level.words(chunk)
-    except UnicodeEncodeError:
-        raise DataError("The text holds half a character (a lone surrogate), which has no UTF-8 bytes; remove it.") from None
 
 
 def _reporting(texts: Iterable[str], progress: Callable[[int], None]) -> Iterator[str]:

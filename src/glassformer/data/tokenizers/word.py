@@ -1,7 +1,7 @@
 """Words as tokens: words and punctuation in Treebank manner, a counted vocabulary, UNK for the rest.
 
 Decoding gives running text, not the text that went in: which white space stood where is lost. Every run of characters
-between spaces is cut once and remembered, so encoding is mostly look-ups.
+between spaces is cut once and cached, so encoding is mostly look-ups.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from glassformer.foundation.errors import DataError
 
 PAD, UNK, START, STOP = "<pad>", "<unk>", "<start>", "<stop>"
 
-_RUNS_REMEMBERED = 1 << 18  # about 60 MB
+_RUNS_CACHED = 1 << 18  # about 60 MB
 _WORDS_COUNTED = 1 << 20  # about 200 MB; beyond that the rarest are dropped while counting
 
 
@@ -41,7 +41,7 @@ class WordTokenizer(Tokenizer):
             self.start_id, self.stop_id = 2, 3
         self._ids = {word: number for number, word in enumerate(self._texts) if number >= len(special)}
         if len(self._ids) != len(words):
-            raise DataError("The words of a word tokenizer must all be different.")
+            raise DataError("The words of a word tokenizer must all be different.", reason="bad-settings")
         self._runs = _Runs(self)
 
     @property
@@ -108,10 +108,11 @@ class WordTokenizer(Tokenizer):
     def from_settings(cls, settings: dict[str, Any]) -> WordTokenizer:
         words = settings.get("words")
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise DataError("The settings of a word tokenizer need 'words', a list of texts.")
+            raise DataError("The settings of a word tokenizer need 'words', a list of texts.", reason="bad-settings")
         if settings.get("rules") != RULES:
             raise DataError(
-                f"The words were cut by rules {settings.get('rules')!r}; this version of glassformer cuts by rules {RULES}."
+                f"The words were cut by rules {settings.get('rules')!r}; this version of glassformer cuts by rules {RULES}.",
+                reason="other-rules",
             )
         return cls(
             words,
@@ -132,7 +133,7 @@ class _Runs(dict[str, tuple[int, ...]]):
     def __missing__(self, run: str) -> tuple[int, ...]:
         ids = self._tokenizer.ids_of_run(run)
         if len(run) <= LONGEST_WORD:
-            if len(self) >= _RUNS_REMEMBERED:
+            if len(self) >= _RUNS_CACHED:
                 self.clear()
             self[run] = ids
         return ids
@@ -150,7 +151,7 @@ class _WordCounts:
 
     def add(self, text: str) -> None:
         self._runs.update(text.split())
-        if len(self._runs) > _RUNS_REMEMBERED:
+        if len(self._runs) > _RUNS_CACHED:
             self.fold()
 
     def fold(self) -> None:
@@ -162,9 +163,9 @@ class _WordCounts:
         self._runs.clear()
         rare = 1
         while len(self.words) > self._most:
-            kept = Counter({word: count for word, count in self.words.items() if count > rare})
-            self.dropped += len(self.words) - len(kept)
-            self.words = kept
+            frequent = Counter({word: count for word, count in self.words.items() if count > rare})
+            self.dropped += len(self.words) - len(frequent)
+            self.words = frequent
             rare *= 2
 
 
@@ -172,7 +173,7 @@ class _WordCounts:
 class WordTokenizerConfig(TokenizerConfig):
     """Words and punctuation in Treebank manner ("do n't"), with UNK for rare ones.
 
-    ``min_count`` is 2 unless told: words seen once become UNK, so the model learns what an unknown word is. ``marks`` puts
+    ``min_count`` is 2 by default: words seen once become UNK, so the model learns what an unknown word is. ``marks`` puts
     START and STOP around each document. ``vocab`` is the most ids there may be, special ones included.
     """
 
@@ -195,5 +196,8 @@ class WordTokenizerConfig(TokenizerConfig):
         if self.vocab is not None:
             words = words[: self.vocab - (4 if self.marks else 2)]
         if not words:
-            raise DataError("There are no words to learn: the training text is empty, or tokenizer.min_count is too high.")
+            raise DataError(
+                "There are no words to learn: the training text is empty, or tokenizer.min_count is too high.",
+                reason="nothing-to-learn",
+            )
         return WordTokenizer(words, lowercase=self.lowercase, marks=self.marks, dropped=counts.dropped)

@@ -12,13 +12,21 @@ import itertools
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import final
-from weakref import WeakMethod, ref
+from typing import Any, final
+from weakref import WeakKeyDictionary, WeakMethod, ref
 
 import torch
 from torch import Tensor
 
-from glassformer.generation.batch import COMPARED, PREFILL_TOKENS, SLACK, BatchRow, learn_rounding, rounds_as_float32
+from glassformer.generation.batch import (
+    COMPARED,
+    PREFILL_TOKENS,
+    SLACK,
+    BatchRow,
+    learn_rounding,
+    modules_of,
+    rounds_as_float32,
+)
 from glassformer.generation.cuda.graphs import WARM_UP, CUDAGraphSteps
 from glassformer.generation.reference import choose_next, next_scores, seen_ids
 from glassformer.generation.sampling import Sampling, choose
@@ -43,6 +51,8 @@ STEPS_PER_GRAPH = 16
 """Fast steps in one CUDA graph."""
 NEEDS_RECOMPUTATION = -1
 """Stands for a token that the reference implementation must choose."""
+LARGEST_CACHED = 1 << 30
+"""Bytes of the largest KV cache that stays with its decoder, and with the CUDA graphs that use it, for the next sequences."""
 
 
 @dataclass(slots=True)
@@ -356,3 +366,35 @@ class CUDADecoder:
                 learn_rounding(self.slack, scores_1V, self.scores_BV[row])
             one.sequence.accept(choose_next(scores_1V, one.sequence, self.sampling))
             one.synced = False
+
+
+_DECODERS: WeakKeyDictionary[Transformer, tuple[Any, CUDADecoder]] = WeakKeyDictionary()
+"""The last decoder of each model, and what it was captured with."""
+
+
+def run_cached_decoder(
+    model: Transformer, sampling: Sampling, sequences: Iterable[TokenSequence], *, rows: int, capacity: int
+) -> None:
+    """Runs sequences by the model's last decoder where it still fits, else by a new one: capturing a step costs as much as
+    taking a hundred."""
+    made_for = _captured_with(model, sampling, rows, capacity)
+    cached_for, decoder = _DECODERS.pop(model, (None, None))  # while it runs nobody else can have it
+    if decoder is not None and cached_for == made_for:
+        decoder.reset()
+    else:
+        decoder = CUDADecoder(model, sampling, rows=rows, capacity=capacity)
+    decoder.run(sequences)
+    small = model.cache_bytes(rows=rows, capacity=capacity) <= LARGEST_CACHED
+    # Under autocast a CUDA graph reads copies of the weights that are freed when the context ends.
+    if small and not torch.is_autocast_enabled(model.embedding.weight.device.type):
+        _DECODERS[model] = made_for, decoder
+
+
+def _captured_with(model: Transformer, sampling: Sampling, rows: int, capacity: int) -> tuple[Any, ...]:
+    """All that a CUDA graph depends on: it reads every tensor of the model at its address."""
+    modules = modules_of(model)
+    stored = itertools.chain.from_iterable((*one._parameters.values(), *one._buffers.values()) for one in modules)
+    tensors = tuple(tensor.data_ptr() for tensor in stored if tensor is not None)
+    states = tuple((id(module), module.training) for module in modules)
+    modes = (torch.is_autocast_enabled(model.embedding.weight.device.type), torch.is_inference_mode_enabled())
+    return sampling, rows, capacity, rounds_as_float32(model), modes, tensors, states

@@ -91,4 +91,4 @@ class Synthesizer(SoftmaxMixer):
             hidden_BHTE = F.pad(hidden_BHTE, (0, 1), value=1.0)
             places_HSE = torch.cat([places_HSE, self.places_bias_HS[:, : places_HSE.shape[1], None]], dim=-1)
         places_BHSE = places_HSE.expand(len(hidden_BHTE), self.heads, -1, -1)
-        return self.fused_mix(hidden_BHTE, places_BHSE, v_BHSE, attention_context, bias_BHTS, scale=1.0)
+        return self.attend(hidden_BHTE, places_BHSE, v_BHSE, attention_context, bias_BHTS, scale=1.0)

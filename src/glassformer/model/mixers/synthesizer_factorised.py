@@ -65,5 +65,5 @@ class SynthesizerFactorised(SoftmaxMixer):
         q_BHTR, k_HSR = self.queries_HTR[:, position_ids_BT].transpose(0, 1), self.keys_HSR[:, :num_keys]
         if self.takes_fast_path:
             q_BHTR, k_BHSR = q_BHTR.expand(batch, -1, -1, -1), k_HSR.expand(batch, -1, -1, -1)
-            return self.fused_mix(q_BHTR, k_BHSR, v_BHSE, attention_context, bias_BHTS, scale=1.0)
+            return self.attend(q_BHTR, k_BHSR, v_BHSE, attention_context, bias_BHTS, scale=1.0)
         return self.mix(q_BHTR @ k_HSR.transpose(-1, -2), v_BHSE, attention_context, bias_BHTS)

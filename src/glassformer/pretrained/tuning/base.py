@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -84,7 +85,7 @@ class TuningConfig(VariantConfig):
 
 def read_plainly(encoder: nn.Module, **inputs: Any) -> Tensor:
     """The encoder's own forward pass; drops arguments that are None or unsupported."""
-    known = accepted(encoder)
+    known = forward_arguments(encoder)
     output = encoder(**{name: value for name, value in inputs.items() if value is not None and name in known})
     vectors: Tensor = output.last_hidden_state
     return vectors
@@ -99,19 +100,26 @@ def whole_mask(seen_BS: Tensor, queries: int) -> Tensor:
 def takes_whole_mask(encoder: nn.Module) -> bool:
     """Whether the encoder treats a mask [B, 1, T, S] like one of [B, S], tested on an example: not every transformers class
     accepts one, and some use the other mask outside attention, too."""
-    training, place = encoder.training, next(encoder.parameters()).device
+    place = next(encoder.parameters()).device
     ids_BT = torch.tensor([[3, 4, 5, 6], [6, 5, 4, 3]], device=place)  # ids that any vocabulary has
     seen_BT = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]], device=place)
+    with _evaluating(encoder), suppress(RuntimeError, ValueError, IndexError, TypeError):
+        expected = read_plainly(encoder, input_ids=ids_BT, attention_mask=seen_BT)
+        masked = read_plainly(encoder, input_ids=ids_BT, attention_mask=whole_mask(seen_BT, ids_BT.shape[1]))
+        seen = seen_BT.bool()
+        return masked.shape == expected.shape and torch.allclose(masked[seen], expected[seen], rtol=1e-4, atol=1e-5)
+    return False
+
+
+@contextmanager
+def _evaluating(encoder: nn.Module) -> Iterator[None]:
+    """Evaluation mode inside the ``with``."""
+    training = encoder.training
     encoder.eval()
     try:
-        expected = read_plainly(encoder, input_ids=ids_BT, attention_mask=seen_BT)
-        given = read_plainly(encoder, input_ids=ids_BT, attention_mask=whole_mask(seen_BT, ids_BT.shape[1]))
-    except (RuntimeError, ValueError, IndexError, TypeError):
-        return False
+        yield
     finally:
         encoder.train(training)
-    seen = seen_BT.bool()
-    return given.shape == expected.shape and torch.allclose(given[seen], expected[seen], rtol=1e-4, atol=1e-5)
 
 
 @torch.no_grad()
@@ -120,20 +128,17 @@ def sees_ahead(encoder: nn.Module) -> bool:
 
     Several tokens take the last place, only such as have different embeddings: unused ones are often all zeros.
     """
-    training, place = encoder.training, next(encoder.parameters()).device
+    place = next(encoder.parameters()).device
 
     def first_vector(last: int) -> Tensor:
         ids_BT = torch.tensor([[3, 4, 5, last]], device=place)  # ids that any vocabulary has
         return read_plainly(encoder, input_ids=ids_BT, attention_mask=torch.ones_like(ids_BT))[0, 0]
 
-    encoder.eval()
-    try:
+    with _evaluating(encoder):
         one, *others = _unlike_tokens(encoder.get_input_embeddings().weight)  # type: ignore[operator]
         expected = first_vector(one)
         # a table of equal rows cannot tell: no token matters to such an encoder, whichever way it reads
         return not others or any(not torch.equal(expected, first_vector(other)) for other in others)
-    finally:
-        encoder.train(training)
 
 
 def _unlike_tokens(table_VD: Tensor) -> list[int]:
@@ -148,11 +153,11 @@ def _unlike_tokens(table_VD: Tensor) -> list[int]:
 def takes_segments(encoder: nn.Module) -> bool:
     """Whether the encoder distinguishes two segments: RoBERTa has a table with one row for both, and
     DistilBERT none at all, whatever their tokenizers say."""
-    return "token_type_ids" in accepted(encoder) and getattr(encoder.config, "type_vocab_size", 2) > 1
+    return "token_type_ids" in forward_arguments(encoder) and getattr(encoder.config, "type_vocab_size", 2) > 1
 
 
-def accepted(encoder: nn.Module) -> set[str]:
-    """The arguments of the encoder's forward pass."""
+def forward_arguments(encoder: nn.Module) -> set[str]:
+    """The arguments of the forward pass, with those of a base class that it passes keywords to."""
     passes = [vars(base)["forward"] for base in type(encoder).__mro__ if "forward" in vars(base)]
     return {name for forward in passes for name in inspect.signature(forward).parameters}
 
@@ -177,7 +182,7 @@ def sizes_of(encoder: nn.Module, name: str) -> EncoderSizes:
 @torch.no_grad()
 def reused_parameters(encoder: nn.Module) -> int:
     """Numbers that a token meets again beyond the first time, found by trying: ALBERT's layers are one, run many times."""
-    training, place = encoder.training, next(encoder.parameters()).device
+    place = next(encoder.parameters()).device
     ids_BT = torch.tensor([[3, 4, 5, 6, 3], [6, 5, 4, 3, 4]], device=place)  # ids that any vocabulary has
     calls: Counter[nn.Module] = Counter()
 
@@ -186,14 +191,10 @@ def reused_parameters(encoder: nn.Module) -> int:
         if isinstance(rows, Tensor) and rows.shape[:2] == ids_BT.shape:  # DeBERTa's maps also read a table of distances
             calls[module] += 1
 
-    hooks = [module.register_forward_pre_hook(count) for module in encoder.modules()]
-    encoder.eval()
-    try:
+    with _evaluating(encoder), ExitStack() as stack:
+        for module in encoder.modules():
+            stack.callback(module.register_forward_pre_hook(count).remove)
         read_plainly(encoder, input_ids=ids_BT, attention_mask=torch.ones_like(ids_BT))
-    finally:
-        encoder.train(training)
-        for hook in hooks:
-            hook.remove()
     own = {module: sum(parameter.numel() for parameter in module.parameters(recurse=False)) for module in calls}
     return sum((times - 1) * own[module] for module, times in calls.items())
 

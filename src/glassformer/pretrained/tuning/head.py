@@ -12,7 +12,7 @@ from glassformer.pretrained.tuning.base import TUNINGS, EncoderSizes, Reader, Tu
 
 @TUNINGS.variant("head")
 @final
-class HeadConfig(TuningConfig):
+class HeadOnlyConfig(TuningConfig):
     """Only the head is trained: 2 d + 2 numbers for two labels."""
 
     def trainable(self, sizes: EncoderSizes) -> int:

@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from glassformer.pretrained.tuning.base import TUNINGS, EncoderSizes, Reader, TuningConfig, accepted
+from glassformer.pretrained.tuning.base import TUNINGS, EncoderSizes, Reader, TuningConfig, forward_arguments
 
 
 @TUNINGS.variant("prefix")
@@ -25,7 +25,7 @@ class PrefixConfig(TuningConfig):
         return self.length * 2 * sizes.layers * sizes.width
 
     def incompatibility(self, encoder: nn.Module, sizes: EncoderSizes) -> str | None:
-        if "past_key_values" in accepted(encoder):
+        if "past_key_values" in forward_arguments(encoder):
             return None
         return (
             f"model.tuning=prefix needs an encoder that takes keys and values from outside (past_key_values), and "

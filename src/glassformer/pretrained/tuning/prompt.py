@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from glassformer.pretrained.tuning.base import TUNINGS, EncoderSizes, Reader, TuningConfig, accepted
+from glassformer.pretrained.tuning.base import TUNINGS, EncoderSizes, Reader, TuningConfig, forward_arguments
 
 
 @TUNINGS.variant("prompt")
@@ -25,7 +25,7 @@ class PromptConfig(TuningConfig):
         return self.length * sizes.width
 
     def incompatibility(self, encoder: nn.Module, sizes: EncoderSizes) -> str | None:
-        if "inputs_embeds" in accepted(encoder):
+        if "inputs_embeds" in forward_arguments(encoder):
             return None
         return (
             f"model.tuning=prompt needs an encoder that reads vectors (inputs_embeds), and {type(encoder).__name__} does not."

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.reading.own_text import is_text
+from glassformer.data.reading.recipe_from_file import is_text
 from glassformer.foundation.errors import ConfigError, UnknownName, UsageError
 from glassformer.foundation.yaml_text import parse_yaml
 from glassformer.recipe import Recipe, Source, built_in_recipes, is_run, load_recipe, recipe_values, run_taken

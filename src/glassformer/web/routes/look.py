@@ -59,7 +59,7 @@ async def look(request: Request) -> Response:
 
 
 def _look(state: AppState, wanted: LookRequest) -> tuple[dict[str, Any], Kept]:
-    from glassformer.lens.document import SCALE, quantised, view
+    from glassformer.lens.page import SCALE, quantised, view
 
     run = state.worker.run(state.place.run(wanted.run))
     first = seen = run.look(wanted.text, checkpoint=wanted.checkpoint, hide=wanted.hide)
@@ -126,7 +126,7 @@ async def heads(request: Request) -> Response:
     seen = _kept(state, word(request, "look")).look
 
     def count() -> dict[str, Any]:
-        from glassformer.lens.document import table
+        from glassformer.lens.page import table
 
         return {"table": None if seen.no_attention else table(seen)}
 

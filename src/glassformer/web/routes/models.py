@@ -57,7 +57,7 @@ async def _lines(state: AppState, directory: RunDirectory, wanted: Generation) -
 
 
 def _generate(state: AppState, directory: RunDirectory, wanted: Generation, say: Callable[[Any], None]) -> None:
-    from glassformer.generation.probabilities import token_choices
+    from glassformer.generation.reference import token_choices
     from glassformer.generation.texts import prompt_ids
 
     run = state.worker.run(directory)
@@ -118,8 +118,8 @@ async def tokens(request: Request) -> Response:
         raise UsageError(f"The text has {len(text)} characters; up to {LONGEST_TEXT} are shown here.")
 
     def read() -> dict[str, Any]:
-        from glassformer.data.tokenizers.anatomy import follow
         from glassformer.data.tokenizers.files import load_tokenizer
+        from glassformer.data.tokenizers.inspection import follow
 
         tokenizer = load_tokenizer(directory.tokenizer_file)
         ids = tokenizer.encode(text)

@@ -1,0 +1,266 @@
+"""A pretrained Hugging Face encoder with a classification head, tuned fully or by an adapter, as a network.
+
+Trained by the same trainer as our own models. If the encoder is frozen, checkpoints contain only the trained weights and the
+sha256 of the folder's weights, and another folder is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, final
+
+import torch
+from pydantic import BeforeValidator, Field, SerializeAsAny
+from torch import Tensor, nn
+
+from glassformer.data.tokenizers.base import TOKENIZERS, Tokenizer
+from glassformer.data.tokenizers.files import FOLDER_FILE
+from glassformer.foundation.errors import ConfigError, RunError
+from glassformer.foundation.files import sha256_of_file, whole_folder
+from glassformer.foundation.seeds import derive_seed
+from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.network import MODELS, Network, NetworkConfig
+from glassformer.pretrained.adapters import save_adapter, save_merged
+from glassformer.pretrained.encoders import (
+    LoadedEncoder,
+    fingerprint_of_weights,
+    folder_tokenizer,
+    load_encoder,
+    set_dropout,
+    stated_dropout,
+)
+from glassformer.pretrained.exporting import Exported
+from glassformer.pretrained.folders import CONFIG, locate
+from glassformer.pretrained.heads import PoolChoice, build_head, has_own_head, head_parameters
+from glassformer.pretrained.tuning.base import (
+    TUNINGS,
+    EncoderSizes,
+    TuningConfig,
+    reused_parameters,
+    sees_ahead,
+    sizes_of,
+    takes_segments,
+    takes_whole_mask,
+)
+
+if TYPE_CHECKING:
+    from glassformer.model.accounting import Cost
+
+SHORTEST = 3
+"""Tokens of the shortest row: one between two special tokens."""
+
+
+@MODELS.variant("pretrained")
+@final
+class PretrainedConfig(NetworkConfig):
+    """An encoder from a Hugging Face folder or name, with a head for labels; ``tuning`` says what of it is trained."""
+
+    folder: str = Field(min_length=1)
+    tuning: Annotated[SerializeAsAny[TuningConfig], BeforeValidator(TUNINGS.parse)] = TUNINGS.default("full")
+    pool: PoolChoice = "mean"
+    context: int = Field(default=128, ge=SHORTEST, le=1 << 16)
+    dropout: float | None = Field(default=None, ge=0.0, lt=1.0)
+    """Of the encoder and the head; None: what the folder says."""
+    causal: bool = False
+
+    def check_cache_inputs(self) -> Mapping[str, Any]:
+        """Checksums of the folder's weights and settings, and the library's version."""
+        folder = locate(self.folder)
+        checksums = {"weights": fingerprint_of_weights(folder), "config": sha256_of_file(folder / CONFIG)}
+        return {**checksums, "transformers": metadata.version("transformers")}
+
+    def tokenizer(self) -> Tokenizer:
+        """The folder's tokenizer: no other one matches its embedding."""
+        return folder_tokenizer(self.folder)
+
+    def tokenizer_setting(self, setting: Any) -> Any:
+        """The file of the folder; a recipe that names another is refused."""
+        own = {"kind": "file", "file": f"{self.folder.rstrip('/')}/{FOLDER_FILE}"}
+        if setting is None or TOKENIZERS.parse(setting) == TOKENIZERS.parse(own):
+            return own
+        kind = TOKENIZERS.parse(setting).kind
+        raise ConfigError(
+            f"tokenizer={kind} is not that of model.folder={self.folder}: its weights know the ids of their own alone; leave "
+            f"tokenizer out, or give tokenizer={{file: {own['file']}}}."
+        )
+
+    def build(self, vocabulary: int, *, outputs: int | None = None, seed: int) -> PretrainedNetwork:
+        if outputs is None:
+            raise ConfigError(
+                "model.kind=pretrained has a head for labels, and this objective scores the tokens of the vocabulary; choose "
+                "objective: labels, or take the model in with glassformer import."
+            )
+        loaded = load_encoder(self.folder)
+        with torch.random.fork_rng(devices=[]):  # torch draws random numbers for new layers before we initialise them
+            return PretrainedNetwork(self, loaded, vocabulary, outputs, seed)
+
+    def cost(self, vocabulary: int, *, outputs: int | None = None, batch: int) -> Cost:
+        from glassformer.model.accounting import Cost, PartCost
+
+        loaded = load_encoder(self.folder)
+        sizes = sizes_with_pooler(self, loaded)
+        tuned = self.tuning.trainable(sizes)
+        head = head_parameters(self.pool, loaded.config.model_type, sizes.width, outputs or 0)
+        rows, embedding = self.context + self.tuning.places(), loaded.encoder.get_input_embeddings().weight.numel()  # type: ignore[operator]
+        products = matmul_flops(batch * rows, sizes.parameters - embedding + reused_parameters(loaded.encoder))
+        attention = 2 * sizes.layers * matmul_flops(batch, rows, rows, sizes.width)
+        forward = products + attention
+        backward = 2 * forward if not self.tuning.frozen else forward if tuned else 0  # frozen weights have no gradients
+        added = tuned if self.tuning.frozen else 0
+        on_top = matmul_flops(batch, head)
+        parts = (
+            PartCost("encoder, frozen" if self.tuning.frozen else "encoder, trained", 1, sizes.parameters, forward, backward),
+            PartCost(f"tuning ({self.tuning.kind}), trained", 1, added, 0, 0),
+            PartCost("head, trained", 1, head, on_top, 2 * on_top),
+        )
+        parameters = sum(part.parameters for part in parts)
+        kept = 34 if backward else 1  # vectors of each layer that the backward pass reads again (Korthikanti et al. 2022)
+        activations = 2 * kept * batch * rows * sizes.width * (sizes.layers if backward else 1)
+        return Cost(parts, batch, self.context, 4 * parameters, 4 * (tuned + head), activations)
+
+
+def sizes_with_pooler(config: PretrainedConfig, loaded: LoadedEncoder) -> EncoderSizes:
+    """The sizes of the encoder, with its pooler if that is used."""
+    sizes = sizes_of(loaded.encoder, config.folder)
+    if config.pool != "own" or loaded.pooler is None or loaded.config.model_type != "bert":
+        return sizes
+    pooler = sum(parameter.numel() for parameter in loaded.pooler.parameters())
+    return replace(sizes, parameters=sizes.parameters + pooler)
+
+
+@final
+class PretrainedNetwork(Network):
+    """Token ids -> the encoder's vectors -> logits of the labels."""
+
+    def __init__(self, config: PretrainedConfig, loaded: LoadedEncoder, vocabulary: int, outputs: int, seed: int) -> None:
+        super().__init__()
+        self.config, settings = config, loaded.config
+        sizes = sizes_of(loaded.encoder, config.folder)
+        _refuse_misfits(config, loaded, sizes, vocabulary)
+        dropout = stated_dropout(settings) if config.dropout is None else config.dropout
+        if config.dropout is not None:
+            set_dropout(loaded.encoder, config.dropout)
+        self.encoder = loaded.encoder
+        generator = torch.Generator().manual_seed(derive_seed(seed, "init", "tuning"))
+        whole_mask, self._segments = takes_whole_mask(self.encoder), takes_segments(self.encoder)
+        self.reader = config.tuning.apply(self.encoder, sizes, generator)
+        self.reader.whole_mask = whole_mask
+        if loaded.pooler is not None and config.tuning.frozen:
+            loaded.pooler.requires_grad_(False)
+        self.head = build_head(
+            config.pool,
+            settings.model_type,
+            loaded.pooler,
+            width=sizes.width,
+            outputs=outputs,
+            dropout=dropout,
+            virtual=self.reader.virtual,
+        )
+        self.head.init_weights(torch.Generator().manual_seed(derive_seed(seed, "init", "head")))  # type: ignore[operator]
+        self.base_sha256 = loaded.sha256 if config.tuning.frozen else None
+        if self.base_sha256 is not None:
+            self.register_buffer("base_digest", torch.tensor(list(bytes.fromhex(loaded.sha256)), dtype=torch.uint8))
+        self.folder, self.sizes, self._sha256 = loaded.folder, sizes, loaded.sha256
+        padding = getattr(settings, "pad_token_id", None)
+        self.reserved_ids = frozenset({padding} if isinstance(padding, int) else ())
+        self.dims = Dims(
+            width=sizes.width,
+            heads=sizes.heads,
+            layers=sizes.layers,
+            context=config.context,
+            vocabulary=vocabulary,
+            dropout=dropout,
+            causal=False,
+            outputs=outputs,
+        )
+
+    @property
+    def embedding(self) -> nn.Module:
+        """The table of token vectors."""
+        return self.encoder.get_input_embeddings()  # type: ignore[operator]
+
+    def features(
+        self,
+        ids_BT: Tensor,
+        *,
+        key_padding_mask_BS: Tensor | None = None,
+        segments_BT: Tensor | None = None,
+        dropout_seed: Tensor | None = None,
+    ) -> Tensor:
+        """The encoder's last hidden states; with a prompt, its vectors come before those of the text."""
+        if ids_BT.shape[1] > self.dims.context:
+            raise ConfigError(f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.")
+        seen_BT = torch.ones_like(ids_BT) if key_padding_mask_BS is None else (~key_padding_mask_BS).long()
+        return self.reader(self.encoder, ids_BT, seen_BT, segments_BT if self._segments else None)
+
+    def pretrained_source(self) -> dict[str, str]:
+        return {"folder": str(self.folder.resolve()), "sha256": self._sha256}
+
+    @property
+    def pools(self) -> bool:
+        return True
+
+    @property
+    def takes_segments(self) -> bool:
+        return self._segments
+
+    def forward(
+        self, ids_BT: Tensor, *, key_padding_mask_BS: Tensor | None = None, segments_BT: Tensor | None = None, **_: Any
+    ) -> Tensor:
+        """Logits of the labels, [B, C]."""
+        features_BTD = self.features(ids_BT, key_padding_mask_BS=key_padding_mask_BS, segments_BT=segments_BT)
+        return self.logits(features_BTD, key_padding_mask_BS)
+
+    def save_pretrained(self, folder: Path, *, label_names: Sequence[str], merge: bool = False) -> Exported:
+        """An adapter in peft's format, or (full, head, or ``merge``) a plain folder."""
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise RunError(f"{folder} is not empty; choose another folder for the export.")
+        plain = merge or self.config.tuning.kind in ("full", "head")
+        with whole_folder(folder) as draft:
+            written = (save_merged if plain else save_adapter)(self, draft, label_names=label_names)
+        if self.config.pool == "own":
+            return Exported(folder, written, ())
+        settings: Any = self.encoder.config
+        remedy = "; model.pool: own trains the head that it has" if has_own_head(settings.model_type) else ""
+        note = (
+            f"The linear map on the {self.config.pool} of the vectors is in head.safetensors: transformers has no class for "
+            f"it{remedy}."
+        )
+        return Exported(folder, written, (note,))
+
+    def trainable(self) -> int:
+        """The number of trainable parameters."""
+        return sum(parameter.numel() for parameter in self.parameters() if parameter.requires_grad)
+
+
+def _refuse_misfits(config: PretrainedConfig, loaded: LoadedEncoder, sizes: EncoderSizes, vocabulary: int) -> None:
+    rows = loaded.encoder.get_input_embeddings().weight.shape[0]  # type: ignore[operator]
+    if vocabulary > rows:
+        raise ConfigError(
+            f"The tokenizer has {vocabulary} ids, but model.folder={config.folder} knows {rows}: they do not belong together; "
+            "use the tokenizer.json that came with the weights."
+        )
+    if config.causal:
+        raise ConfigError(
+            "model.causal=true has no effect on model.kind=pretrained: its encoder sees every token; leave model.causal out."
+        )
+    needed = config.context + config.tuning.places()
+    if needed > sizes.positions:
+        taken = f" and {config.tuning.places()} of model.tuning={config.tuning.kind}" if config.tuning.places() else ""
+        room = sizes.positions - config.tuning.places()
+        remedy = f"model.context at most {room}" if room >= SHORTEST else "model.tuning.length and model.context smaller"
+        raise ConfigError(
+            f"model.context={config.context}{taken} need {needed} places, but {config.folder} has {sizes.positions}; "
+            f"make {remedy}."
+        )
+    if not sees_ahead(loaded.encoder):
+        raise ConfigError(
+            f"model.folder={config.folder} ({type(loaded.encoder).__name__}) reads from left to right: no token knows of those "
+            "after it; labels are read off an encoder (BERT, RoBERTa, ...): choose one."
+        )
+    incompatibility = config.tuning.incompatibility(loaded.encoder, sizes)
+    if incompatibility:
+        raise ConfigError(incompatibility)
