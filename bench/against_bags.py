@@ -21,7 +21,7 @@ import numpy as np
 import glassformer as gf
 from glassformer.assembly import tools_for
 from glassformer.data.data_kinds import data_kind
-from glassformer.evaluation.proportions import TwoCheckpoints, wilson
+from glassformer.evaluation.statistics import TwoCheckpoints, wilson
 from glassformer.study.inference.corrections import holm
 from glassformer.study.inference.two_way import TwoWayEffects, two_way_effects
 

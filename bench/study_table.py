@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 import glassformer as gf
-from glassformer.evaluation.jackknife import mean
 from glassformer.evaluation.language import token_losses
+from glassformer.evaluation.statistics import mean
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import write_json
 from glassformer.foundation.runtime import choose_device

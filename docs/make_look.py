@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import glassformer as gf
-from glassformer.evaluation.jackknife import mean
+from glassformer.evaluation.statistics import mean
 from glassformer.figures.attention import draw_table
 from glassformer.figures.encode import save_figure
 from glassformer.lens.page import render

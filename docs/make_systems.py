@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.evaluation.jackknife import mean
+from glassformer.evaluation.statistics import mean
 from glassformer.figures.encode import save_figure
 from glassformer.figures.intervals import IntervalRow, difference_intervals
 from glassformer.figures.scaling import scaling

@@ -20,8 +20,8 @@ from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.evaluation.abstaining import AbstainRule, Answer, AskOptions
 from glassformer.evaluation.language import token_losses
-from glassformer.evaluation.proportions import TwoCheckpoints, paired
 from glassformer.evaluation.results import Baseline, Evaluation, Evaluator, Outcomes, save_evaluation, saved_evaluation
+from glassformer.evaluation.statistics import TwoCheckpoints, paired
 from glassformer.foundation.errors import GlassformerError, RunError, UsageError
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher

@@ -23,7 +23,7 @@ TORCH_FREE = (
     "runs.overview",
     "evaluation.results",
     "evaluation.language_metrics",
-    "evaluation.jackknife",
+    "evaluation.statistics",
     "pages.page",
     "pages.html",
     "figures.curves",

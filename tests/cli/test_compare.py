@@ -39,7 +39,7 @@ def test_verdicts_on_standard_output_and_the_rest_on_standard_error(cli, recipe)
     assert "With 2 seeds nothing will be decided" in answer.err
     again = cli(*words)  # nothing is left to do
     assert again.code == 0
-    assert "below 6 seeds we do not decide" in again.out
+    assert "a verdict needs at least 6 seeds" in again.out
     assert again.out.rstrip().endswith(f"Report: {Path('study/report.html').resolve()}")
     assert cli("report", "study", "--out", "page.html").code == 0
     assert "model.positions=none" in Path("page.html").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from glassformer.evaluation import cached_baselines
-from glassformer.evaluation.cached_baselines import AREA, ARRAYS, SUM, packed_baselines
+from glassformer.evaluation.cached_baselines import AREA, ARRAYS, CHECKSUM, packed_baselines
 from glassformer.evaluation.language_baselines import Uniform
 from glassformer.foundation.errors import DataError
 from glassformer.runs.baselines import packed, unpacked
@@ -47,7 +47,7 @@ def test_fitted_once_and_the_bytes_are_those_of_a_fit(cache: Path) -> None:
     assert fit.calls == 1
 
 
-def test_without_a_sum_of_the_data_they_are_fitted_every_time(cache: Path) -> None:
+def test_without_a_checksum_of_the_data_they_are_fitted_every_time(cache: Path) -> None:
     fit = Fit()
     assert [packed_baselines(None, fit) for _ in range(2)] == [packed(FITTED)] * 2
     assert fit.calls == 2
@@ -79,8 +79,8 @@ def _wrong_byte(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "damage",
-    [_cut, _wrong_byte, lambda folder: (folder / SUM).unlink(), lambda folder: (folder / ARRAYS).unlink()],
-    ids=["cut", "wrong byte", "no sum", "no arrays"],
+    [_cut, _wrong_byte, lambda folder: (folder / CHECKSUM).unlink(), lambda folder: (folder / ARRAYS).unlink()],
+    ids=["cut", "wrong byte", "no checksum", "no arrays"],
 )
 def test_a_damaged_entry_is_made_again(damage: Callable[[Path], None], cache: Path) -> None:
     packed_baselines("data", Fit())
@@ -99,7 +99,7 @@ def test_a_cache_that_cannot_be_used_costs_time_only(tmp_path: Path, monkeypatch
     assert fit.calls == 1
 
 
-def test_large_ones_are_not_kept_and_fitted_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_ones_are_not_cached_and_fitted_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cached_baselines, "LARGEST", 10)
     fit = Fit()
     assert packed_baselines("data", fit) == packed(FITTED)
@@ -107,7 +107,7 @@ def test_large_ones_are_not_kept_and_fitted_once(cache: Path, monkeypatch: pytes
     assert not [one for one in cache.iterdir() if one.is_dir()]
 
 
-def test_a_mistake_in_the_data_is_said(cache: Path) -> None:
+def test_a_mistake_in_the_data_is_raised(cache: Path) -> None:
     def fit() -> dict[str, Uniform]:
         raise DataError("The training tokens hold the id 9.")
 

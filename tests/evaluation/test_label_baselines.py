@@ -33,6 +33,53 @@ def test_every_baseline_comes_back_from_its_arrays() -> None:
         np.testing.assert_array_equal(fitted.log_probabilities(texts()), again.log_probabilities(texts()))
 
 
+def test_the_second_text_of_a_pair_has_its_own_vocabulary_and_weights() -> None:
+    pairs = ("no cat", "no dog", "no cat", "no dog")
+    items = LabelledTexts("t", ("cat", "cat", "dog", "dog"), pairs, np.array([0, 1, 0, 1]), pairs, ("a", "b"))
+    for kind in (BagOfWords, WordPairs):
+        fitted = kind.fit(items)
+        assert fitted.log_probabilities(items).argmax(axis=1).tolist() == [0, 1, 0, 1]
+        again = kind.from_arrays(fitted.arrays())
+        assert [list(words) for words in again.vocabularies] == fitted.vocabularies
+        np.testing.assert_array_equal(again.log_probabilities(items), fitted.log_probabilities(items))
+
+
+def test_rows_of_length_one_are_weighted_by_rarity() -> None:
+    """By hand: idf = ln((1 + texts) / (1 + texts with the word)) + 1."""
+    fitted = WordPairs.fit(texts())
+    idf = dict(zip(fitted.vocabularies[0], fitted.idf_F))
+    assert idf["good"] == pytest.approx(np.log(7 / 5) + 1)
+    assert idf["good film"] == pytest.approx(np.log(7 / 2) + 1)
+
+
+def test_texts_without_a_word_and_absent_classes() -> None:
+    marks = LabelledTexts("t", ("x", ".", "?"), None, np.array([0, 2, 2]), ("1", "2", "3"), ("a", "b", "c"))
+    for kind in (BagOfWords, WordPairs):
+        fitted = kind.fit(marks)
+        found = kind.from_arrays(fitted.arrays()).log_probabilities(marks)
+        assert found.argmax(axis=1).tolist() == [2, 2, 2]
+        np.testing.assert_allclose(np.exp(found[0]), [1 / 3, 0.0, 2 / 3], atol=1e-3)
+        assert np.isfinite(found).all()
+
+
+def test_the_regression_is_at_its_minimum() -> None:
+    """No weight moved by a little lowers the penalised loss; fitting again gives the same bits."""
+    items = texts()
+    fitted = BagOfWords.fit(items)
+    assert np.array_equal(fitted.weights_FC, BagOfWords.fit(items).weights_FC)
+
+    def loss(weights: np.ndarray) -> float:
+        moved = BagOfWords(fitted.vocabularies, None, weights, fitted.bias_C).log_probabilities(items)
+        return float(-moved[np.arange(len(items)), items.labels].sum() + (weights**2).sum() / 20)
+
+    least = loss(fitted.weights_FC)
+    for place in range(len(fitted.weights_FC)):
+        for step in (-0.02, 0.02):
+            moved = fitted.weights_FC.copy()
+            moved[place, 1] += step
+            assert loss(moved) > least
+
+
 def test_a_bag_learns_the_words() -> None:
     assert BagOfWords.fit(texts()).evaluate(texts(), TOOLS).figures["accuracy"].value == 1.0
     assert not BagOfWords.trivial

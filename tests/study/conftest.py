@@ -139,7 +139,7 @@ class MadeUp:
             for at, name in enumerate(losses)
         }
         VariantBook(facts).write(directory.variants_file)
-        many = MadeUp(np.resize(self.tokens, 600))  # enough of them to exclude rare badly hurt ones
+        many = MadeUp(np.resize(self.tokens, 600))  # enough of them to rule out rare large losses
         wave = np.sin(np.arange(600.0))  # documents differ, and so do their differences from seed to seed
         for trial in planned.trials():
             row = losses[trial.variant]

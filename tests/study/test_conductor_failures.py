@@ -76,7 +76,7 @@ class TestStops:
         lines = Ledger.beside(tmp_path / "study").attempts()
         assert [(line.name, line.verdict, line.p) for line in lines] == [("alibi", "begun", None), ("rotary", "begun", None)]
         _, _, said = conduct(effects(), "rotary", first_seed=6, out="second")
-        assert any(sentence.startswith("rotary: Second study of this change on this text, after") for sentence in said)
+        assert any(sentence.startswith("rotary: This is study 2 of this change on this text, after") for sentence in said)
         study, executor, _ = conduct(effects(alibi=-0.1))
         assert "base, seed 0" not in executor.done
         assert words(study) == {"alibi": "better", "rotary": "same"}

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 from glassformer.foundation.metrics import LOSS
-from glassformer.study.inference.corrections import holm
+from glassformer.study.inference.corrections import Looks, holm
 from glassformer.study.inference.evidence import Trials
-from glassformer.study.inference.sequential import Looks
 from glassformer.study.inference.two_way import two_way_effects
 from glassformer.study.inference.verdict import Rules, decide
 from glassformer.study.planning.power import detectable

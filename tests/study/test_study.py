@@ -105,7 +105,7 @@ def test_a_study_on_its_way(made_up, tmp_path):
     study = made_up.study(tmp_path / "study", {"base": BASE, "alibi": [1.3, None, 1.2]})
     verdict = study.verdicts[0]
     assert verdict.verdict == "not decided"
-    assert "1 of the 6 seeds planned have run" in verdict.reason
+    assert "1 of the 6 planned seeds have run" in verdict.reason
     assert study.table[1]["seeds"] == 2
 
 
@@ -140,7 +140,7 @@ def test_notes_say_what_is_unlike(made_up, tmp_path):
     environment = RunDirectory(study.folder / "trials" / "alibi" / "seed-4")
     environment.write_environment({**environment.read_environment(), "torch": "8.8"})
     assert Study.load(study.folder).notes == [
-        "Not all trials were made alike: torch is '9.9' for base, seed 0 and '8.8' for alibi, seed 4."
+        "The trials ran in different environments: torch is '9.9' for base, seed 0 and '8.8' for alibi, seed 4."
     ]
     plugin = {"file": "mine.py", "sha256": "0123456789"}  # edited while the study ran
     environment.write_environment({**environment.read_environment(), "torch": "9.9", "plugins": [plugin]})
@@ -150,7 +150,7 @@ def test_notes_say_what_is_unlike(made_up, tmp_path):
 def test_who_is_not_above_a_bigram_is_told(made_up, tmp_path):
     study = made_up.study(tmp_path / "study", {"base": [value + 0.5 for value in BASE], "alibi": BETTER})
     assert [note for note in study.notes if "bigram" in note] == [
-        "Not better than the bigram baseline: base. Such short training says little; raise training.steps."
+        "Not better than the bigram baseline: base. They have learned too little; raise training.steps."
     ]
 
 

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 from glassformer.foundation.metrics import ACCURACY
-from glassformer.study.inference.corrections import holm
+from glassformer.study.inference.corrections import Looks, holm
 from glassformer.study.inference.evidence import Analysis
-from glassformer.study.inference.sequential import Looks
 from glassformer.study.inference.tuning import tuning_variance
 from glassformer.study.inference.two_way import two_way_effects, unpaired
 

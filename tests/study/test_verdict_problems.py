@@ -10,8 +10,8 @@ import pytest
 from tests.study.verdict_trials import FIXED, M, base, change, one
 
 from glassformer.foundation.metrics import LOSS
+from glassformer.study.inference.corrections import USUAL_LOOKS
 from glassformer.study.inference.evidence import Problem, Trials
-from glassformer.study.inference.sequential import USUAL_LOOKS
 from glassformer.study.inference.verdict import Rules, decide
 
 
@@ -76,7 +76,9 @@ class TestFailedRuns:
     def test_a_change_that_fails_more_often_than_the_baseline_is_unstable(self):
         verdict = one(change("alibi", -0.1, 0.03, problems={1: Problem.DIVERGED, 3: Problem.COLLAPSED}))
         assert (verdict.verdict, verdict.reason) == ("invalid", "unstable")
-        assert "it is unstable. 2 of 8 (3 to 65 %) of its runs failed, of the baseline's 0 of 8 (0 to 37 %)" in verdict.sentence
+        assert (
+            "it is unstable. 2 of 8 runs failed (3 to 65 %), of the baseline 0 of 8 runs failed (0 to 37 %)" in verdict.sentence
+        )
         assert "it diverged in 1 of 8 seeds (seed 1)" in verdict.sentence
         rates = verdict.to_dict()["failure_rates"]
         assert (rates["change"]["failed"], rates["baseline"]["failed"]) == (2, 0)
@@ -94,12 +96,12 @@ class TestUnusualSets:
         verdict = one(change("alibi", 0.0001, 0.001, of=of), of=of)
         assert verdict.verdict == "not decided"
         assert "not decided for other text: on these 100 documents it is the same" in verdict.sentence
-        assert verdict.sentence.endswith("299 documents without one would.")
+        assert verdict.sentence.endswith("299 documents without such a loss would be enough.")
 
     def test_blocks_of_one_text_are_called_that(self):
         verdict = one(change("alibi", -0.1, 0.03), blocks=True)
         assert verdict.verdict == "better"
-        assert "Measured on 737 blocks of one text, so it holds for other stretches of this text." in verdict.sentence
+        assert "Measured on 737 blocks of one text: the verdict is about other parts of this text." in verdict.sentence
         assert verdict.to_dict()["documents_are"] == "blocks of one text"
 
     def test_documents_above_a_quarter_of_the_variance_are_named(self):
@@ -134,7 +136,7 @@ class TestWithoutPairs:
         verdict = one(Trials("alibi", of.values[:6] - 0.2), self.rules, of)
         assert verdict.verdict == "better"
         assert verdict.evidence.base_runs == 32
-        assert any("6 runs of the change against 32 kept runs of the baseline" in detail for detail in verdict.details)
+        assert any("6 runs of the change, 32 stored runs of the baseline" in detail for detail in verdict.details)
 
     def test_a_cached_run_that_failed_makes_it_invalid(self):
         of = Trials("base", base(32).values, {20: Problem.DIVERGED})

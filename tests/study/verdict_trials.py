@@ -8,7 +8,7 @@ from glassformer.foundation.metrics import LOSS
 from glassformer.study.inference.evidence import Trials
 from glassformer.study.inference.verdict import Rules, decide
 
-M = 737  # enough documents to exclude rare badly hurt ones at the margin of .01
+M = 737  # enough documents to rule out rare large losses at the margin of .01
 # Eight seed effects with mean 0 and sd 1, so that t is known beforehand.
 EFFECTS = np.array([-1.5, -0.9, -0.5, -0.1, 0.1, 0.5, 0.9, 1.5])
 EFFECTS = EFFECTS / EFFECTS.std(ddof=1)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from glassformer.foundation.plugins import loaded_plugins, plugin_checksums
 from glassformer.foundation.runtime import cpu_name
 from glassformer.runs.baselines import packed
 
-AREA, ARRAYS, SUM, SCHEMA = "baselines", "baselines.npz", "sha256", 1
+AREA, ARRAYS, CHECKSUM, SCHEMA = "baselines", "baselines.npz", "sha256", 1
 LARGEST = 256 << 20
 """The largest entry that is cached, in bytes."""
 
@@ -33,32 +34,33 @@ def packed_baselines(fitted_on: str | None, fit: Callable[[], Mapping[str, Basel
     if fitted_on is None:
         return packed(fit())
     key = _key(fitted_on)
-    kept = _read_entry(cache_folder() / AREA / key)
-    if kept is not None:
-        return kept
+    cached = _read_entry(cache_folder() / AREA / key)
+    if cached is not None:
+        return cached
     fitted: list[bytes] = []
 
     def make(folder: Path) -> None:
         fitted.append(packed(fit()))
         if len(fitted[0]) > LARGEST:
-            raise GlassformerError(f"{len(fitted[0])} bytes of baselines are more than is kept.")
+            raise GlassformerError(f"{len(fitted[0])} bytes of baselines are too many to cache.")
         (folder / ARRAYS).write_bytes(fitted[0])
-        (folder / SUM).write_text(sha256_of_bytes(fitted[0]))
+        (folder / CHECKSUM).write_text(sha256_of_bytes(fitted[0]))
 
     with suppress(GlassformerError, OSError):  # a cache that cannot be read or written to costs time, not the run
-        kept = _read_entry(cached_folder(AREA, key, make, whole=lambda folder: _read_entry(folder) is not None))
-    return fitted[0] if fitted else kept if kept is not None else packed(fit())
+        cached = _read_entry(cached_folder(AREA, key, make, whole=lambda folder: _read_entry(folder) is not None))
+    return fitted[0] if fitted else cached if cached is not None else packed(fit())
 
 
 def _read_entry(folder: Path) -> bytes | None:
     """The entry in ``folder``; None if there is none or its checksum is wrong."""
     try:
         content = (folder / ARRAYS).read_bytes()
-        return content if (folder / SUM).read_text() == sha256_of_bytes(content) else None
+        return content if (folder / CHECKSUM).read_text() == sha256_of_bytes(content) else None
     except (OSError, ValueError):
         return None
 
 
 def _key(fitted_on: str) -> str:
-    machine = [platform.python_version(), np.__version__, platform.platform(), cpu_name()]
+    libraries = [platform.python_version(), np.__version__, version("scipy"), version("scikit-learn")]
+    machine = [*libraries, platform.platform(), cpu_name()]
     return fingerprint([SCHEMA, fitted_on, code_sha256(), plugin_checksums(loaded_plugins()), machine])[:40]

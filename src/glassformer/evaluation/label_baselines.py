@@ -1,30 +1,38 @@
 """Baselines of a classifier: the majority class, the shares of the classes, and bags of words with logistic regression.
 
-Fitted on the training texts in a second or two and saved in the run as arrays. Imports no torch.
+Fitted on the training texts by scikit-learn in a second or two and saved in the run as plain arrays. scikit-learn is imported
+only where a bag of words is fitted or evaluated. Imports no torch.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar, Self, final
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 
 from glassformer.data.labels.labelled_texts import LabelledTexts
-from glassformer.evaluation.bags import Bag
-from glassformer.evaluation.jackknife import mean
 from glassformer.evaluation.label_metrics import label_outcomes
-from glassformer.evaluation.logistic import LogisticRegression
 from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes, Units
+from glassformer.evaluation.statistics import mean
 
-SHRINKING = 10.0
-"""Inverse regularisation strength: scikit-learn's C of the published comparison."""
+INVERSE_REGULARISATION = 10.0
+"""scikit-learn's ``C`` of the published comparison."""
+TOLERANCE = 1e-6
+"""Of the largest gradient for each text, at which the regression stops."""
+ABSENT = -20.0
+"""The score of a class without training texts: its probability is practically zero, and its loss finite."""
 
 
 class LabelBaseline(Baseline):
-    """Subclasses implement ``log_probabilities``."""
+    """Subclasses implement ``fit`` and ``log_probabilities``."""
+
+    @classmethod
+    @abstractmethod
+    def fit(cls, items: LabelledTexts) -> Self:
+        """The baseline for these training texts."""
 
     @abstractmethod
     def log_probabilities(self, items: LabelledTexts) -> np.ndarray:
@@ -34,7 +42,6 @@ class LabelBaseline(Baseline):
         return label_outcomes(self.log_probabilities(items), items)
 
 
-@final
 class Majority(LabelBaseline):
     """Always the most frequent class of the training texts, with the share that it has there as its confidence."""
 
@@ -59,77 +66,108 @@ class Majority(LabelBaseline):
 
 
 @final
-class Prior(LabelBaseline):
+class Prior(Majority):
     """A class drawn at random by its frequency in the training texts."""
-
-    def __init__(self, shares_C: np.ndarray) -> None:
-        self.shares_C = shares_C
-
-    @classmethod
-    def fit(cls, items: LabelledTexts) -> Self:
-        return cls(Majority.fit(items).shares_C)
 
     def evaluate(self, items: LabelledTexts, tools: EvaluationTools) -> Outcomes:
         """The expected accuracy for each text, without sampling."""
-        outcomes = label_outcomes(self.log_probabilities(items), items)
-        chance_N = self.shares_C[items.labels]
-        return guessed(outcomes, chance_N)
-
-    def log_probabilities(self, items: LabelledTexts) -> np.ndarray:
-        return np.tile(np.log(self.shares_C), (len(items), 1))
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        return {"shares": self.shares_C}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        return cls(arrays["shares"])
+        outcomes, chance_N = super().evaluate(items, tools), self.shares_C[items.labels]
+        units = {**outcomes.units, "accuracy": Units(chance_N, np.ones(len(chance_N)))}
+        figures = {"accuracy": mean(chance_N), "loss": outcomes.figures["loss"]}
+        return replace(outcomes, units=units, figures=figures, details={}, notes=())
 
 
 class BagOfWords(LabelBaseline):
-    """Counts of words with logistic regression: no order, no mixing, and often hard to beat."""
+    """Counts of words with logistic regression: no order, no mixing, and often hard to beat.
+
+    Words are scikit-learn's: two or more letters or digits, in lower case. The second text of a pair has its own vocabulary.
+    """
 
     trivial: ClassVar[bool] = False
+    longest: ClassVar[int] = 1
+    """The longest sequence of neighbouring words that is counted."""
     weighted: ClassVar[bool] = False
-    pairs: ClassVar[bool] = False
+    """tf-idf instead of counts: rare words count more, and every row has length 1."""
 
-    def __init__(self, bag: Bag, regression: LogisticRegression) -> None:
-        self.bag, self.regression = bag, regression
+    def __init__(
+        self, vocabularies: Sequence[Sequence[str]], idf_F: np.ndarray | None, weights_FC: np.ndarray, bias_C: np.ndarray
+    ) -> None:
+        self.vocabularies, self.idf_F, self.weights_FC, self.bias_C = vocabularies, idf_F, weights_FC, bias_C
 
     @classmethod
     def fit(cls, items: LabelledTexts) -> Self:
-        bag, rows = Bag.with_rows(items.texts, items.pairs, weighted=cls.weighted, pairs=cls.pairs)
-        return cls(bag, LogisticRegression.fit(rows, items.labels, len(items.label_names), c=SHRINKING))
+        from scipy.sparse import hstack
+        from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
+        from sklearn.linear_model import LogisticRegression
+        from threadpoolctl import threadpool_limits
+
+        vocabularies, counted = [], []
+        for texts in _columns(items):
+            vectorizer = CountVectorizer(ngram_range=(1, cls.longest), dtype=np.float64)
+            try:
+                counted.append(vectorizer.fit_transform(texts))
+            except ValueError:  # no text has a word: one column that stays empty
+                vectorizer = CountVectorizer(vocabulary=[""], dtype=np.float64)
+                counted.append(vectorizer.transform(texts))
+            columns = vectorizer.vocabulary_
+            vocabularies.append(sorted(columns, key=columns.__getitem__))
+        counts_NF = hstack(counted, format="csr")
+        idf_F = TfidfTransformer().fit(counts_NF).idf_ if cls.weighted else None
+        with threadpool_limits(1):  # a threaded BLAS adds up in another order with another number of threads
+            found = LogisticRegression(C=INVERSE_REGULARISATION, solver="newton-cg", tol=TOLERANCE, max_iter=1000).fit(
+                _weighted(counts_NF, idf_F), items.labels
+            )
+        classes = len(items.label_names)
+        weights_FC, bias_C = np.zeros((counts_NF.shape[1], classes)), np.full(classes, ABSENT)
+        bias_C[found.classes_] = 0.0
+        scored = found.classes_[-len(found.coef_) :]  # of two classes, scikit-learn scores the second alone
+        weights_FC[:, scored], bias_C[scored] = found.coef_.T, found.intercept_
+        return cls(vocabularies, idf_F, weights_FC, bias_C)
 
     def log_probabilities(self, items: LabelledTexts) -> np.ndarray:
-        return self.regression.log_probabilities(self.bag.rows(items.texts, items.pairs))
+        from scipy.sparse import hstack
+        from scipy.special import log_softmax
+        from sklearn.feature_extraction.text import CountVectorizer
+
+        counted = [
+            CountVectorizer(ngram_range=(1, self.longest), vocabulary=vocabulary, dtype=np.float64).transform(texts)
+            for vocabulary, texts in zip(self.vocabularies, _columns(items))
+        ]
+        rows_NF = _weighted(hstack(counted, format="csr"), self.idf_F)
+        return np.asarray(log_softmax(rows_NF @ self.weights_FC + self.bias_C, axis=1))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        words = np.frombuffer("\n".join(self.bag.vocabulary).encode(), np.uint8)
-        idf = np.zeros(0) if self.bag.idf is None else self.bag.idf
-        return {"words": words, "idf": idf, "weights": self.regression.weights, "bias": self.regression.bias}
+        words = {
+            f"words{place}": np.frombuffer("\n".join(vocabulary).encode(), np.uint8)
+            for place, vocabulary in enumerate(self.vocabularies)
+        }
+        idf = {} if self.idf_F is None else {"idf": self.idf_F}
+        return {**words, **idf, "weights": self.weights_FC, "bias": self.bias_C}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        words = tuple(arrays["words"].tobytes().decode().split("\n"))
-        bag = Bag(words, arrays["idf"] if len(arrays["idf"]) else None, cls.pairs)
-        return cls(bag, LogisticRegression(arrays["weights"], arrays["bias"]))
+        words = [arrays[key].tobytes().decode() for key in ("words0", "words1") if key in arrays]
+        return cls([text.split("\n") for text in words], arrays.get("idf"), arrays["weights"], arrays["bias"])
+
+
+def _columns(items: LabelledTexts) -> list[Sequence[str]]:
+    """The texts, and the second texts where the items are pairs."""
+    return [items.texts] if items.pairs is None else [items.texts, items.pairs]
+
+
+def _weighted(counts_NF: Any, idf_F: np.ndarray | None) -> Any:
+    """Sparse counts -> tf-idf with rows of length 1; unchanged without ``idf_F``."""
+    from sklearn.preprocessing import normalize
+
+    return counts_NF if idf_F is None else normalize(counts_NF.multiply(idf_F).tocsr())
 
 
 @final
 class WordPairs(BagOfWords):
     """tf-idf of words and of pairs of neighbouring words, with logistic regression."""
 
+    longest: ClassVar[int] = 2
     weighted: ClassVar[bool] = True
-    pairs: ClassVar[bool] = True
-
-
-def guessed(outcomes: Outcomes, chance_N: np.ndarray) -> Outcomes:
-    """The outcomes of guessing: each text is right with its own chance."""
-    accuracy = Units(chance_N, np.ones(len(chance_N)))
-    shown = {name: outcomes.figures[name] for name in ("loss",)}
-    units = {**outcomes.units, "accuracy": accuracy}
-    return replace(outcomes, units=units, figures={"accuracy": mean(chance_N), **shown}, details={}, notes=())
 
 
 LABEL_BASELINES: Mapping[str, type[LabelBaseline]] = {
@@ -143,5 +181,4 @@ LABEL_BASELINES: Mapping[str, type[LabelBaseline]] = {
 
 def fit_label_baselines(items: LabelledTexts) -> dict[str, LabelBaseline]:
     """All of them, on the training texts."""
-    fits = {"prior": Prior.fit, "majority": Majority.fit, "bag of words": BagOfWords.fit, "word pairs": WordPairs.fit}
-    return {name: fit(items) for name, fit in fits.items()}
+    return {name: kind.fit(items) for name, kind in LABEL_BASELINES.items()}

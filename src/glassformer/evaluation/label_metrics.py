@@ -12,9 +12,8 @@ import numpy as np
 
 from glassformer.data.labels.labelled_texts import LabelledTexts
 from glassformer.evaluation.calibration import calibration
-from glassformer.evaluation.jackknife import mean
-from glassformer.evaluation.proportions import wilson
 from glassformer.evaluation.results import Outcomes, Units
+from glassformer.evaluation.statistics import mean, wilson
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import COLLAPSED_TO, VALIDATION, Metric
@@ -32,7 +31,10 @@ def label_outcomes(log_probabilities_NC: np.ndarray, items: LabelledTexts) -> Ou
     """All metrics of a classifier with these log probabilities."""
     labels_N = items.labels
     if len(labels_N) == 0 or (labels_N < 0).any():
-        raise DataError("These texts have no labels, so nothing can be measured; give a file with a column of labels, or ask.")
+        raise DataError(
+            "These texts have no labels, so nothing can be measured; give a file with a column of labels, or use `ask`.",
+            reason="no-labels",
+        )
     predicted_N = log_probabilities_NC.argmax(axis=1)
     right_N = (predicted_N == labels_N).astype(float)
     nats_N = -log_probabilities_NC[np.arange(len(labels_N)), labels_N]

@@ -32,7 +32,7 @@ def _share_below(scores: np.ndarray, others: np.ndarray) -> np.ndarray:
 def fit_logistic(scores_NK: np.ndarray, label_N: np.ndarray, *, ridge: float = 1.0) -> np.ndarray:
     """Weights [K + 1] (the last is the constant) of a logistic regression on standardised scores, by Newton's method.
 
-    The ridge keeps them finite where a score separates the groups. Use ``combine`` with the same scores' mean and spread.
+    The ridge keeps them finite where a score separates the groups. ``together`` standardises and applies it.
     """
     design = np.column_stack([scores_NK, np.ones(len(scores_NK))])
     weights = np.zeros(design.shape[1])

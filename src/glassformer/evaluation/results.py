@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, final
 import numpy as np
 
 from glassformer.data.tokenizers.base import Tokenizer
-from glassformer.evaluation.jackknife import ratio
-from glassformer.evaluation.long_run_variance import AUTOCORRELATED_UNITS
+from glassformer.evaluation.statistics import AUTOCORRELATED_UNITS, ratio
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import read_json, write_atomically, write_json

@@ -14,10 +14,10 @@ import numpy as np
 
 from glassformer.evaluation.abstaining import AbstainRule, abstention, confident, coverage_area, coverage_curve
 from glassformer.evaluation.calibration import calibration, first_half
-from glassformer.evaluation.proportions import wilson
 from glassformer.evaluation.ranking import auc, together
 from glassformer.evaluation.results import Outcomes, Units
-from glassformer.foundation.distributions import t_quantile
+from glassformer.evaluation.statistics import wilson
+from glassformer.foundation.distributions import t_upper
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import EXACT_MATCH, Metric
@@ -212,7 +212,7 @@ def pull_of_sound(sounds: Sequence[str | int], regions: Sequence[str | int | Non
     dealt_N = float(sound_K @ region_K) - region_K[sound_N] - np.where(there_N, sound_K[np.maximum(region_N, 0)], 0) + agree_N
     without_N = _pull(agree_N.sum() - agree_N, dealt_N, n - 1)
     error = float(np.sqrt((n - 1) / n * ((without_N - without_N.mean()) ** 2).sum()))
-    half = float(t_quantile(0.975, n - 1)) * error
+    half = float(t_upper(0.025, n - 1)) * error
     return Estimate(float(pull), float(pull) - half, float(pull) + half, n)
 
 

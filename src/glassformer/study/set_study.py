@@ -99,7 +99,7 @@ class SetStudy:
 
     def report(self, out: Path | str | None = None) -> Path:
         """Writes the self-contained page (and, in the common folder, Markdown with figures); returns its path."""
-        from glassformer.study.reporting.set_report import write_report
+        from glassformer.study.reporting.study_report import write_report
 
         return write_report(self, out)
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from glassformer.evaluation.long_run_variance import AUTOCORRELATED_UNITS
 from glassformer.evaluation.results import text_table
+from glassformer.evaluation.statistics import AUTOCORRELATED_UNITS
 from glassformer.foundation.distributions import Floats, t_upper
 from glassformer.foundation.errors import RunError, UnknownName
 from glassformer.foundation.estimate import Estimate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
+from tests.refusals import refused
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.study.history.attempts import attempts_of, record_earlier_studies, refuse_same_runs
@@ -37,7 +37,7 @@ def test_what_came_before_is_written_once_and_stays(made_up, tmp_path):
     assert [one.study for one in noted(second)["alibi"].others] == [str(tmp_path / "one")]
     made_up.study(tmp_path / "three", LOSSES, first_seed=12).write()
     assert len(noted(second)["alibi"].others) == 1
-    assert "Second study of this change on this text" in Study.load(second.folder).verdicts[0].sentence
+    assert "This is study 2 of this change on this text" in Study.load(second.folder).verdicts[0].sentence
 
 
 def test_the_same_plan_elsewhere_is_the_same_study(made_up, tmp_path):
@@ -92,7 +92,7 @@ def test_what_only_saves_and_looks_is_no_other_question(made_up, tmp_path):
 def test_other_rules_on_the_same_runs_are_refused_where_nobody_named_a_folder(made_up, tmp_path):
     made_up.study(tmp_path / "one", LOSSES).write()
     wider = made_up.study(tmp_path / "two", LOSSES, margin=0.3)
-    with pytest.raises(ConfigError, match=r"seeds 0 to 5 \(better, margin 0.01\).*--first-seed 6"):
+    with refused(ConfigError, "same-runs-other-rules", "seeds 0 to 5 (better, margin 0.01)", "--first-seed 6"):
         refuse_same_runs(wider.plan, noted(wider), wider.plan.same_within)
     fresh = made_up.study(tmp_path / "three", LOSSES, first_seed=6)
     refuse_same_runs(fresh.plan, noted(fresh), fresh.plan.same_within)

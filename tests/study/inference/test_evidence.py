@@ -1,22 +1,31 @@
-"""What one change is judged by: problems by seed, metrics with a direction, answers that never differ."""
+"""What one change is judged by: problems by seed, metrics, answers that never differ; sign flips, outliers, exact bounds."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
+from tests.refusals import refused
 
 from glassformer.foundation.errors import ConfigError, UnknownName
 from glassformer.foundation.metrics import ACCURACY, LOSS, Metric
 from glassformer.study.inference.evidence import (
     Analysis,
     Problem,
+    Rate,
     Trials,
+    correlation_of,
     gather,
     interval,
+    outliers,
+    sign_flip,
+    upper_bound,
 )
 from glassformer.study.inference.two_way import two_way_effects
 from glassformer.study.inference.verdict import Rules, decide
@@ -39,7 +48,7 @@ def test_a_metric_knows_which_way_is_better():
 
 
 def test_an_unknown_metric_gets_the_nearest_name():
-    with pytest.raises(UnknownName, match="Did you mean 'accuracy'"):
+    with refused(UnknownName, "unknown-name", "accuracy"):
         Metric.named("acuracy")
     assert Metric.named("loss") is LOSS
 
@@ -75,7 +84,7 @@ def test_a_leak_or_a_lost_file_is_not_instability():
 
 
 def test_another_set_of_documents_is_refused():
-    with pytest.raises(ConfigError, match="change was evaluated on 4 documents and base on 9"):
+    with refused(ConfigError, "other-documents", "change", "4 documents", "base on 9"):
         Analysis(LOSS, 0.01, tuple(range(N)), np.ones(M)).effects(trials(), Trials("change", np.ones((N, 4))), N)
 
 
@@ -119,7 +128,7 @@ class TestAnswersThatAreAllWon:
         found = decide(Trials("base", np.zeros((8, 50))), [Trials("change", np.ones((8, 50)))], Rules((8,), ACCURACY))[0]
         assert found.difference.low == pytest.approx(1 - 2 * (1 - 0.025 ** (1 / 50)))
         few = decide(Trials("base", np.zeros((8, 3))), [Trials("change", np.ones((8, 3)))], Rules((8,), ACCURACY))[0]
-        assert "Documents are too few: more text is needed, not more seeds." in few.sentence
+        assert "Too few documents: more text is needed, not more seeds." in few.sentence
 
     def test_no_interval_goes_beyond_one(self):
         """Won by nearly every item, with seeds that differ: by t alone the interval reaches beyond 1."""
@@ -176,3 +185,74 @@ def test_a_far_off_run_is_named_by_its_seed():
     evidence = gather(analysis, base, change, found, same_level=0.05, any_look_level=None, needed=SeedsNeeded(None))
     assert evidence.far_off_seeds == (22,)
     assert evidence.any_look is None
+
+
+def test_eight_runs_without_failure_leave_31_per_cent_possible():
+    assert upper_bound(0, 8) == pytest.approx(1 - 0.05 ** (1 / 8))
+    assert round(100 * upper_bound(0, 8)) == 31
+    assert upper_bound(8, 8) == 1.0
+    assert upper_bound(2, 8) == pytest.approx(
+        stats.binomtest(2, 8, alternative="less").proportion_ci(0.95, method="exact").high
+    )
+
+
+@pytest.mark.parametrize(("failed", "runs"), [(0, 8), (2, 8), (8, 8), (5, 19)])
+def test_rates_have_exact_intervals(failed, runs):
+    exact = stats.binomtest(failed, runs).proportion_ci(0.95, "exact")
+    rate = Rate(failed, runs)
+    assert (rate.low, rate.high) == pytest.approx((exact.low, exact.high), abs=1e-9)
+
+
+class TestSignFlip:
+    def test_by_hand(self):
+        # |+-1 +-2 +-3|: only +++ and --- reach 6
+        assert sign_flip([1.0, 2.0, 3.0]).p == 2 / 8
+        # with one sign against it the sum is 4, reached or passed by +++, -++ and their negatives
+        assert sign_flip([-1.0, 2.0, 3.0]).p == 4 / 8
+        assert sign_flip([1.0, 2.0, 3.0]).floor == 2 / 8
+
+    def test_no_difference_and_one_seed(self):
+        assert sign_flip([0.0, 0.0, 0.0]).p == 1.0
+        assert sign_flip([0.7]).p == 1.0
+        assert sign_flip([0.7]).floor == 1.0
+
+    @given(st.lists(st.integers(-20, 20), min_size=2, max_size=9))
+    def test_is_the_share_of_all_flips_and_symmetric(self, values):
+        sums = [abs(sum(s * v for s, v in zip(signs, values))) for signs in itertools.product((1, -1), repeat=len(values))]
+        expected = sum(one >= abs(sum(values)) for one in sums) / len(sums)
+        tenths = [value / 10 for value in values]  # not exact in binary: equal sums must still count as equal
+        assert sign_flip(tenths).p == expected == sign_flip([-one for one in tenths]).p
+        assert sign_flip(tenths).p >= sign_flip(tenths).floor
+
+    def test_forty_seeds_exactly_and_more_by_drawing(self):
+        rng = np.random.default_rng(2)
+        exact, drawn = sign_flip(rng.normal(0.25, 1, 40)), sign_flip(np.random.default_rng(2).normal(0.25, 1, 41))
+        assert exact.floor == 2 / 2**40
+        # the t test is a good approximation for this many seeds
+        assert exact.p == pytest.approx(stats.ttest_1samp(np.random.default_rng(2).normal(0.25, 1, 40), 0).pvalue, abs=0.02)
+        assert drawn.p == pytest.approx(stats.ttest_1samp(np.random.default_rng(2).normal(0.25, 1, 41), 0).pvalue, abs=0.02)
+
+
+class TestFarOff:
+    def test_names_the_run_that_lies_apart(self):
+        assert outliers([0.01, 0.02, 0.0, -0.01, 0.015, 0.9]) == [5]
+
+    def test_names_two(self):
+        assert outliers([0.01, 0.02, 0.0, -0.01, 0.015, 0.9, 0.005, -3.0]) == [5, 7]
+
+    def test_is_silent_about_ordinary_noise_in_19_of_20_studies(self):
+        rng = np.random.default_rng(0)
+        named = sum(bool(outliers(rng.normal(size=8))) for _ in range(400))
+        assert 0.05 * 400 - 3 * 4.4 <= named <= 0.05 * 400 + 3 * 4.4
+
+    def test_equal_runs_and_too_few_runs(self):
+        assert outliers([1.0, 1.0, 1.0, 1.0, 1.0]) == []
+        assert outliers([0.0, 0.0, 9.0]) == []
+
+
+def test_correlation():
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(size=9), rng.normal(size=9)
+    assert correlation_of(a, b) == pytest.approx(np.corrcoef(a, b)[0, 1])
+    assert correlation_of([1.0, 2.0], [3.0, 4.0]) is None
+    assert correlation_of([1.0, 1.0, 1.0], [3.0, 4.0, 5.0]) is None

@@ -96,24 +96,26 @@ def test_a_difference_that_is_cut_at_its_range_counts_with_its_whole_uncertainty
 def test_two_sets_decide_nothing():
     overall = over_sets({"a": study_of(-0.2, 1), "b": study_of(-0.2, 2)}, LOSS, 0.01)[0]
     assert overall.verdict == "not decided"
-    assert "2 sets say little; 3 or more are needed." in overall.sentence
+    assert "A verdict needs at least 3 sets." in overall.sentence
 
 
 def test_what_came_before_and_what_came_later_count_over_all_sets_too():
     three = {"a": study_of(-0.20, 1), "b": study_of(-0.21, 2), "c": study_of(-0.19, 3)}
     later = {where: [replace(one, exploratory=True) for one in own] for where, own in three.items()}
     assert over_sets(later, LOSS, 0.01)[0].sentence.startswith("Exploratory, added after the plan: rotary is better")
-    before = Attempt("studies/a", "plan", "base", "x", "text", "rotary", "rules", 0.01, 0, 8, "not decided", 0.2)
+    before = Attempt(
+        "studies/a", "plan", "base", "x", "text", "rotary", "rules", 0.01, 0, 8, "not decided", 0.2, "made", "question"
+    )
     again = over_sets(three, LOSS, 0.01, earlier={"rotary": [Earlier(), Earlier(others=(before,) * 3)]})[0]
     plain = over_sets(three, LOSS, 0.01)[0]
     assert again.p == plain.p
     assert again.p_corrected == pytest.approx(min(1.0, plain.p_corrected / Earlier(others=(before,) * 3).share()))
-    assert "It was studied before, so p counts" in again.sentence
+    assert "It was studied before, so p is multiplied by" in again.sentence
 
 
 def test_one_that_turns_round_is_not_decided_and_told_so():
     sets = {"a": study_of(-0.3, 1), "b": study_of(0.3, 2), "c": study_of(-0.2, 3)}
     overall = over_sets(sets, LOSS, 0.01)[0]
     assert overall.verdict == "not decided"
-    assert "Its sign varies between sets." in overall.sentence
+    assert "The sign of the difference varies between sets." in overall.sentence
     assert overall.to_dict()["by_set"] == {"a": "better", "b": "worse", "c": "better"}

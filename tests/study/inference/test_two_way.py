@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from glassformer.study.inference.two_way import two_way_effects, unpaired, without_each_seed
+from glassformer.study.inference.two_way import (
+    Documents,
+    at_most_probability,
+    items_needed,
+    two_way_effects,
+    unpaired,
+    without_each_seed,
+)
 
 HAND = np.array([[1.0, 2.0, 6.0], [3.0, 4.0, 11.0]])
 N, M = 5, 7
@@ -249,3 +256,43 @@ class TestUnpaired:
         assert float(found.from_residual) == pytest.approx(float(own.from_residual + other.from_residual))
         gap = change.mean(axis=0) - base.mean(axis=0)
         assert float(found.from_documents) == pytest.approx(gap.var(ddof=1) / M)
+
+
+def test_a_document_without_tokens_is_left_out():
+    d = np.arange(6.0).reshape(2, 3) ** 2
+    assert float(two_way_effects(d, [3, 0, 1]).variance) == float(two_way_effects(d[:, [0, 2]], [3, 1]).variance)
+    assert two_way_effects(d, [3, 0, 1]).effective_documents == pytest.approx(1 / (0.75**2 + 0.25**2))
+
+
+def test_the_jackknife_is_that_of_the_means_without_each_document():
+    values, tokens = np.array([1.0, 4.0, 2.0, 7.0]), np.array([3.0, 1.0, 5.0, 2.0])
+    documents = Documents(tokens / tokens.sum(), blocks=False)
+    whole = values @ tokens / tokens.sum()
+    without = [np.delete(values, i) @ np.delete(tokens, i) / np.delete(tokens, i).sum() for i in range(4)]
+    expected = 3 / 4 * sum((one - whole) ** 2 for one in without)
+    assert float(documents.variance(values - whole)) == pytest.approx(expected)
+
+
+def test_answers_of_several_seeds_go_through_the_crossed_analysis():
+    base = np.array([[1, 0, 1, 1], [1, 0, 0, 1], [1, 1, 0, 1]])
+    variant = np.array([[1, 1, 1, 1], [1, 1, 0, 1], [1, 1, 1, 0]])
+    found = two_way_effects(variant - base)
+    assert float(found.mean) == pytest.approx(2 / 12)
+    np.testing.assert_allclose(found.seed_means, [1 / 4, 1 / 4, 0.0])
+
+
+class TestRare:
+    @pytest.mark.parametrize(("hits", "items", "share"), [(0, 100, 0.01), (3, 600, 0.01), (7, 50, 0.2)])
+    def test_is_the_binomial_distribution(self, hits, items, share):
+        assert float(at_most_probability(hits / items, share, items)) == pytest.approx(
+            stats.binom.cdf(hits, items, share), rel=1e-9
+        )
+
+    def test_its_ends(self):
+        assert float(at_most_probability(0.5, 1.0, 10)) == 0.0
+        assert float(at_most_probability(1.0, 0.3, 10)) == 1.0
+
+    def test_how_many_items_without_a_hit_are_enough(self):
+        needed = items_needed(0.01, 0.05)
+        assert needed == 299
+        assert float(at_most_probability(0.0, 0.01, needed)) < 0.05 < float(at_most_probability(0.0, 0.01, needed - 1))

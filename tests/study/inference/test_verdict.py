@@ -7,12 +7,13 @@ import re
 
 import numpy as np
 import pytest
+from tests.refusals import refused
 from tests.study.verdict_trials import FIXED, base, change, one
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.metrics import ACCURACY, LOSS
+from glassformer.study.inference.corrections import USUAL_LOOKS
 from glassformer.study.inference.evidence import Problem, Trials
-from glassformer.study.inference.sequential import USUAL_LOOKS
 from glassformer.study.inference.two_way import two_way_effects
 from glassformer.study.inference.verdict import Rules, decide
 
@@ -23,8 +24,8 @@ class TestTheRows:
         verdict = one(change("alibi", -0.5, 0.01, of=of), Rules((5,), LOSS), of)
         # .0001 / (.0001 / 7.84888) * 1.6 + 1.92, the factor for noise that 5 seeds know badly
         assert verdict.verdict == "not decided"
-        assert verdict.reason == "below 6 seeds we do not decide"
-        assert "Roughly 15 seeds (6-32) would find a difference of 0.01 with 80 % power." in verdict.sentence
+        assert verdict.reason == "a verdict needs at least 6 seeds"
+        assert "About 15 seeds (6 to 32) would detect a difference of 0.01 with 80 % power." in verdict.sentence
         assert verdict.evidence.p < 0.05  # it would have been found otherwise
 
     def test_3_same(self):
@@ -34,13 +35,13 @@ class TestTheRows:
         assert verdict.headline.startswith(
             "alibi is the same within your margin of 0.01: loss 2.9985 -> 2.9995, higher by 0.0010 (90 % interval"
         )
-        assert "real" not in verdict.sentence
+        assert "significant" not in verdict.sentence
 
     def test_3_same_though_real(self):
         verdict = one(change("alibi", 0.003, 0.001))
         assert verdict.verdict == "same"
         assert verdict.evidence.p_corrected <= 0.05
-        assert "real, but smaller than the margin" in verdict.sentence
+        assert "significant, but smaller than the margin" in verdict.sentence
 
     def test_3_same_needs_the_whole_interval_inside_the_margin(self):
         # t(.95, 7) = 1.8946: half width of the 90 % interval is 1.8946 sd / sqrt(8) = .00670 for sd .01
@@ -57,9 +58,12 @@ class TestTheRows:
             "(95 % interval 0.075 to 0.125), in 8 of 8 seeds. p < 0.0001."
         )
         assert better.sentence == better.headline  # nothing bites
-        assert "8 of 8 seeds better; sign-flip p = 0.0078 (8 seeds cannot give less than 0.0078)." in better.details
+        assert (
+            "8 of 8 seeds are better. Sign-flip test: p = 0.0078 (the smallest p that 8 seeds can give is 0.0078)."
+            in better.details
+        )
         assert better.details[-1] == (
-            "0 of 8 runs failed; with so few, a share of failing runs of up to 31 % cannot be excluded."
+            "None of the 8 runs failed, which still allows a failure rate of up to 31 % (exact 95 % bound)."
         )
         assert "in 8 of 8 seeds" in worse.headline
 
@@ -84,7 +88,7 @@ class TestTheRows:
     def test_5_only_on_these_documents(self):
         verdict = one(change("alibi", -0.05, 0.03, document_sd=1.2))
         assert verdict.verdict == "not decided"
-        assert verdict.reason == "shown for these documents, not for others"
+        assert verdict.reason == "significant on these documents, not for other text"
         assert "not decided for other text: on these 737 documents it is better" in verdict.sentence
         assert "of the variance comes from the documents: more text is needed, not more seeds." in verdict.sentence
         assert verdict.evidence.document_share > 0.9
@@ -94,9 +98,9 @@ class TestTheRows:
         assert verdict.verdict == "not decided"
         # a tenth of the error is left: z = 2.807, .0009 / (.0001 / 13.31) * 1.34 + 3.94 = 165
         assert verdict.headline == (
-            "alibi is not decided: 8 seeds cannot tell. Anything from 0.045 better to 0.005 worse fits, "
-            "and your margin is 0.01. To find a difference of 0.01 (your margin), a further study needs roughly 165 fresh "
-            "seeds (74-300; fewer with a larger --margin)."
+            "alibi is not decided: 8 seeds are not enough. Anything from 0.045 better to 0.005 worse is possible; "
+            "your margin is 0.01. To detect a difference of 0.01 (your margin), a further study needs about 165 new "
+            "seeds (74 to 300; fewer with a larger --margin)."
         )
 
     def test_6_an_interval_without_zero_says_that_the_correction_is_why(self):
@@ -104,7 +108,7 @@ class TestTheRows:
         verdict = decide(base(), [change(name, -0.03, 0.03) for name in names], FIXED)[0]
         assert (verdict.verdict, verdict.difference.high < 0.0) == ("not decided", True)
         assert (
-            "8 seeds cannot tell. It looks better (loss 2.998 -> 2.968, lower by 0.030, 95 % interval 0.005 to 0.055), but "
+            "8 seeds are not enough. It looks better (loss 2.998 -> 2.968, lower by 0.030, 95 % interval 0.005 to 0.055), but "
             "p = 0.076, corrected for 3 changes, is above 0.05."
         ) in verdict.headline
 
@@ -115,7 +119,7 @@ class TestTheRows:
 
     def test_6_seeds_for_the_planned_effect_instead_of_the_margin(self):
         verdict = one(change("alibi", -0.02, 0.03), Rules((8,), LOSS, planned_effect=0.05))
-        assert "To find a difference of 0.05, a further study needs roughly 11 fresh seeds (7-16)." in verdict.sentence
+        assert "To detect a difference of 0.05, a further study needs about 11 new seeds (7 to 16)." in verdict.sentence
 
     def test_6_when_documents_are_too_few_no_number_of_seeds_is_named(self):
         verdict = one(change("alibi", 0.02, 0.06, document_sd=1.2))
@@ -162,10 +166,10 @@ class TestPlain:
 
 
 def test_a_margin_of_nothing_is_refused():
-    with pytest.raises(ConfigError, match=r"margin=0\.0 must be above 0"):
+    with refused(ConfigError, "margin-not-positive", "margin=0.0"):
         Rules((8,), LOSS, margin=0.0)
 
 
 def test_another_set_of_documents_is_refused():
-    with pytest.raises(ConfigError, match="same whole set"):
+    with refused(ConfigError, "other-documents"):
         one(Trials("alibi", np.ones((8, 3))))

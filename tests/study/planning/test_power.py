@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from glassformer.study.inference.corrections import sign_flip
+from glassformer.study.inference.evidence import sign_flip
 from glassformer.study.inference.two_way import two_way_effects
 from glassformer.study.planning.power import (
     FEWEST_SEEDS,

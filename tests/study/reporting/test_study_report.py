@@ -1,4 +1,4 @@
-"""The page of a study: verdicts, dots, cost, curves, settings, how to run it again; nothing from outside."""
+"""The page of a study, and of several sets: verdicts, dots, cost, curves, settings; nothing from outside."""
 
 from __future__ import annotations
 
@@ -8,8 +8,15 @@ import re
 import pytest
 
 from glassformer.pages.html import render
-from glassformer.pages.page import FigureBlock, Table, Verdicts
-from glassformer.study.reporting.study_report import cost_points, sensitivity, study_page, variant_curve, write_report
+from glassformer.pages.page import FigureBlock, Fold, Table, Verdicts
+from glassformer.study.reporting.study_report import (
+    cost_points,
+    sensitivity,
+    sets_page,
+    study_page,
+    variant_curve,
+    write_report,
+)
 from glassformer.study.study import Study
 
 BASE = [1.50, 1.52, 1.49, 1.51, 1.53, 1.48]
@@ -86,7 +93,7 @@ def test_every_seed_is_a_dot(study):
         ("alibi", r"With a margin above 0\.(19|20)\d+ it would be the same\."),
         ("rotary", r"With a margin below 0\.00\d+ it would not be the same\."),
         ("t5", r"(About [\d]+ seeds \(\d+ to \d+\)|.*more documents are needed.*)\."),
-        ("none", r"A usable run for every seed. Now .*leak.*"),
+        ("none", r"A usable run for every seed; so far, .*leak.*"),
     ],
 )
 def test_what_would_change_the_verdict(study, variant, words):
@@ -118,4 +125,27 @@ def test_figures_of_a_leak_are_marked(made_up, tmp_path):
 
 def test_a_study_without_any_run_has_a_page(made_up, tmp_path):
     study = made_up.study(tmp_path / "study", {"base": [], "alibi": []})
-    assert "0 of the 6 seeds planned have run" in write_report(study).read_text(encoding="utf-8")
+    assert "0 of the 6 planned seeds have run" in write_report(study).read_text(encoding="utf-8")
+
+
+def test_the_page_of_sets_has_the_verdicts_every_set_and_the_line_over_all(sets):
+    page = sets_page(sets)
+    verdicts = next(block for block in page.sections if isinstance(block, Verdicts))
+    assert [(item.name, item.verdict) for item in verdicts.items] == [("alibi", "better"), ("none", "better")]
+    assert verdicts.items[0].sentence.startswith("is better over 3 sets")
+    table = next(block for block in page.sections if isinstance(block, Table))
+    assert [row[1] for row in table.rows] == ["a", "b", "c", "over all sets"] * 2
+    assert table.rows[3][4] == sets.verdicts[0].difference
+    assert sum(isinstance(block, FigureBlock) for block in page.sections) == 2
+    assert [block.title for block in page.sections if isinstance(block, Fold)] == ["a", "b", "c"]
+
+
+def test_the_page_of_sets_is_one_file_with_markdown_beside_it(sets, tmp_path):
+    file = sets.report()
+    html = file.read_text(encoding="utf-8")
+    assert file == sets.folder / "report.html"
+    assert "over all sets" in html
+    assert 'src="http' not in html
+    assert (sets.folder / "report.md").read_text(encoding="utf-8").startswith("# Study both")
+    assert list((sets.folder / "figures").iterdir())
+    assert sets.report(tmp_path / "page.html") == tmp_path / "page.html"

@@ -226,7 +226,7 @@ def test_a_study_with_one_more_change_trains_only_that_change(ask, tmp_path):
 def test_the_same_runs_are_not_judged_again_by_other_rules(ask):
     ask("studies/first", "alibi")
     study, said = ask("studies/second", "alibi", margin=0.2)
-    assert any("margin of 0.01, which stands" in sentence for sentence in said.sentences)
+    assert any("margin of 0.01, which still applies" in sentence for sentence in said.sentences)
     assert study.earlier["model.positions=alibi"].margin == 0.01
 
 

@@ -12,7 +12,7 @@ from glassformer.study.directory import StudyDirectory
 from glassformer.study.history.ledger import BEGUN, SCHEMA, Attempt, Earlier, Ledger
 from glassformer.study.inference.verdict import Verdict
 from glassformer.study.planning.plan import BASE, StudyPlan
-from glassformer.study.planning.variants import Facts, VariantBook
+from glassformer.study.planning.variants import VariantBook
 
 
 def attempts_of(plan: StudyPlan, book: VariantBook, study: str, verdicts: Mapping[str, Verdict] | None = None) -> list[Attempt]:
@@ -36,7 +36,7 @@ def attempts_of(plan: StudyPlan, book: VariantBook, study: str, verdicts: Mappin
                 base=base.recipe,
                 change=book.variants[name].recipe,
                 text=base.documents,
-                question=_question_fingerprint(base, book.variants[name]),
+                question=fingerprint([base.asked, book.variants[name].asked, base.documents]),
                 made=_inputs_fingerprint(plan, book, name),
                 name=name,
                 rules=rules,
@@ -48,11 +48,6 @@ def attempts_of(plan: StudyPlan, book: VariantBook, study: str, verdicts: Mappin
             )
         )
     return rows
-
-
-def _question_fingerprint(base: Facts, change: Facts) -> str:
-    """A fingerprint of what both recipes train and of the evaluation text; empty for entries of older versions."""
-    return fingerprint([base.asked, change.asked, base.documents]) if base.asked and change.asked else ""
 
 
 def _inputs_fingerprint(plan: StudyPlan, book: VariantBook, name: str) -> str:
@@ -93,5 +88,6 @@ def refuse_same_runs(plan: StudyPlan, earlier: Mapping[str, Earlier], margin: fl
             raise ConfigError(
                 f"{name} was {was} in {again.study} on seeds {again.first_seed} to {again.first_seed + again.seeds - 1} "
                 f"({again.verdict}, margin {again.margin:g}), and this plan would judge some of these runs again by other "
-                f"rules; take fresh seeds with --first-seed {fresh}, or name a folder with --out to judge them again, marked."
+                f"rules. Take new seeds with --first-seed {fresh}, or name a folder with --out: then the verdict mentions it.",
+                reason="same-runs-other-rules",
             )

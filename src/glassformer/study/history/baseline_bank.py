@@ -18,53 +18,54 @@ from glassformer.study.planning.plan import FIRST_TUNING_SEED, StudyPlan
 from glassformer.study.planning.power import FEWEST_SEEDS, detectable
 from glassformer.study.reporting.wording import listed
 
-FEWEST_KEPT = 16  # stored baseline runs from which on ``auto`` uses the bank
-MOST_KEPT = 64  # more do not help: the change's own noise dominates
+FEWEST_STORED = 16  # stored baseline runs from which on ``auto`` uses the bank
+MOST_STORED = 64  # more do not help: the change's own noise dominates
+PAIRED = "Baseline and changes are paired by seed"
 
 
-def bank_seeds(kept: Sequence[int]) -> tuple[int, ...]:
+def bank_seeds(stored: Sequence[int]) -> tuple[int, ...]:
     """The seeds of stored baseline runs that may be used: not those of tuning."""
-    return tuple(sorted(seed for seed in kept if seed < FIRST_TUNING_SEED))[:MOST_KEPT]
+    return tuple(sorted(seed for seed in stored if seed < FIRST_TUNING_SEED))[:MOST_STORED]
 
 
-PAIRED = "Compared seed by seed (paired)"
-
-
-def choose_design(plan: StudyPlan, kept: Sequence[int], wanted: str, bad: Sequence[int] = ()) -> tuple[StudyPlan, str]:
+def choose_design(plan: StudyPlan, stored: Sequence[int], wanted: str, bad: Sequence[int] = ()) -> tuple[StudyPlan, str]:
     """The plan with its design, and a sentence that says which and why; a design that the plan already had is replaced.
 
-    ``kept``: seeds of stored baseline runs. ``bad``: those of them that cannot be used (diverged, not above the trivial
+    ``stored``: seeds of stored baseline runs. ``bad``: those of them that cannot be used (diverged, not above the trivial
     baseline). Runs are never excluded by their result, and a bad one would make every verdict invalid.
     """
-    plan, seeds = plan.model_copy(update={"design": "paired", "bank": ()}), bank_seeds(kept)
+    plan, seeds = plan.model_copy(update={"design": "paired", "bank": ()}), bank_seeds(stored)
     unusable = [seed for seed in seeds if seed in set(bad)]
     if wanted == "bank" and len(seeds) < FEWEST_SEEDS:
         raise ConfigError(
-            f"--baseline bank needs {FEWEST_SEEDS} kept runs of the baseline, and {len(seeds)} are kept; "
-            "run a paired study first, which keeps its runs."
+            f"--baseline bank needs at least {FEWEST_SEEDS} stored runs of the baseline, and there are {len(seeds)}; "
+            "run a paired study first, which stores its runs.",
+            reason="too-few-stored-runs",
         )
     if wanted == "bank" and unusable:
         raise ConfigError(
-            f"--baseline bank: the kept runs of the baseline with {listed(unusable, 'seed')} cannot be used, and may not be "
-            "left out, so every verdict would be invalid; use --baseline paired."
+            f"--baseline bank: the stored runs of the baseline with {listed(unusable, 'seed')} failed. Runs may not be left "
+            "out because of their results, so every verdict would be invalid; use --baseline paired.",
+            reason="unusable-stored-runs",
         )
     hyper = sorted({key for change in plan.changes for key in change.set if not key.startswith("model.")})
     if wanted == "bank":
-        why = "as you asked"
+        why = "as requested"
     elif wanted == "paired":
-        return plan, f"{PAIRED}, as you asked."
+        return plan, f"{PAIRED}, as requested."
     elif plan.tune is not None:
-        return plan, f"{PAIRED}: tuned variants are compared on the same fresh seeds."
+        return plan, f"{PAIRED}: tuned variants are compared on the same new seeds."
     elif hyper:
-        return plan, f"{PAIRED}: with {hyper[0]}, runs of the same seed are often correlated, so pairs gain precision."
-    elif len(seeds) < FEWEST_KEPT:
-        return plan, f"{PAIRED}: {len(seeds)} runs of this baseline are stored, and {FEWEST_KEPT} could replace new ones."
+        return plan, f"{PAIRED}: for changes of {hyper[0]}, runs of one seed are often correlated, so pairs are more precise."
+    elif len(seeds) < FEWEST_STORED:
+        stored_runs = f"{len(seeds)} runs of this baseline are stored"
+        return plan, f"{PAIRED}: {stored_runs}; from {FEWEST_STORED} on, they are used instead of new baseline runs."
     elif unusable:
-        return plan, f"{PAIRED}: {len(unusable)} of the {len(seeds)} stored runs of this baseline cannot be used."
+        return plan, f"{PAIRED}: {len(unusable)} of the {len(seeds)} stored runs of this baseline failed."
     else:
-        why = "when the model changes, runs with the same seed do not correlate, so pairing gains nothing"
+        why = "for another model, runs of one seed are not correlated, so pairs are not more precise"
     chosen = plan.model_copy(update={"design": "bank", "bank": seeds})
-    return chosen, f"Against {len(seeds)} kept runs of the baseline, without pairs (Welch's test): {why}."
+    return chosen, f"The baseline is its {len(seeds)} stored runs, without pairs (Welch's test): {why}."
 
 
 def expected_power(plan: StudyPlan, noise: float, runs: int) -> str:
@@ -75,10 +76,10 @@ def expected_power(plan: StudyPlan, noise: float, runs: int) -> str:
     size = detectable(seeds, count, plan.alpha)
     ratio = math.sqrt(2.0) if plan.design == "paired" else math.sqrt(1.0 + seeds / len(plan.bank))
     return (
-        f"The losses of {runs} kept runs of this baseline differ by a standard deviation of {noise:.2g}: "
-        f"{seeds} seeds will find a difference of {size * ratio * noise:.2g} {plan.judged.unit} with 80 % power, "
-        "if pairs gain nothing and documents add little."
-    ).replace("The losses of", f"The {plan.judged.name} values of" if plan.judged.name != "loss" else "The losses of")
+        f"Over {runs} stored runs of this baseline, the standard deviation of {plan.judged.name} is {noise:.2g}. So {seeds} "
+        f"seeds detect a difference of about {size * ratio * noise:.2g} {plan.judged.unit} with 80 % power (if pairs are not "
+        "correlated and the documents add little variance)."
+    )
 
 
 def run_noise(values: Floats) -> float | None:

@@ -19,8 +19,6 @@ from glassformer.foundation.locks import locked
 from glassformer.study.planning.power import FEWEST_SEEDS
 
 SCHEMA = 2
-READABLE = (1, 2)
-"""Entries of schema 1 have neither ``made`` nor ``question``."""
 BEGUN = "begun"
 """Instead of a verdict, for a study that has not finished."""
 SETS_FILE = "sets.json"
@@ -56,9 +54,9 @@ class Attempt:
     seeds: int
     verdict: str
     p: float | None
-    made: str = ""
+    made: str
     """A fingerprint of training text, parents, plugins and tuning, on which runs of the same recipe depend, too."""
-    question: str = ""
+    question: str
     """A fingerprint of baseline, change and text without the keys for saving and monitoring."""
 
     @property
@@ -67,14 +65,11 @@ class Attempt:
 
     def same_question(self, other: Attempt) -> bool:
         by_recipe = (self.base, self.change, self.text) == (other.base, other.change, other.text)
-        return by_recipe or (self.question != "" and self.question == other.question)
+        return by_recipe or self.question == other.question
 
     def same_plan(self, other: Attempt) -> bool:
         """The same study of the same change, whichever folder it was run in."""
-        return (self.plan, self.change) == (other.plan, other.change) and self._same_inputs(other)
-
-    def _same_inputs(self, other: Attempt) -> bool:
-        return self.made == other.made or "" in (self.made, other.made)
+        return (self.plan, self.change, self.made) == (other.plan, other.change, other.made)
 
     def overlaps(self, other: Attempt) -> bool:
         """Whether both used one seed, and so the same run, or one that differs only by later edits."""
@@ -82,8 +77,8 @@ class Attempt:
 
     def same_runs(self, other: Attempt) -> bool:
         """The same runs judged by the same rule: not a new attempt, but the earlier correction stays (see ``floor``)."""
-        same_rule = (self.rules, self.first_seed, self.seeds) == (other.rules, other.first_seed, other.seeds)
-        return same_rule and self._same_inputs(other)
+        own = (self.rules, self.first_seed, self.seeds, self.made)
+        return own == (other.rules, other.first_seed, other.seeds, other.made)
 
 
 @dataclass(frozen=True)
@@ -142,30 +137,28 @@ class Earlier:
         known."""
         sentences = []
         if self.others:
-            number = len(self.others) + 1
+            number, share = len(self.others) + 1, self.share(claim=claim)
             names = ", ".join(dict.fromkeys(f"{one.study} ({one.verdict})" for one in self.others))
-            times, share = f"p counts {1.0 / alpha_share(number):.0f} times", self.share(claim=claim)
-            if share == 1.0:
-                times = f"it was {claim} before, so p stands as it is"
-            elif claim is None and (found := self._found()):
-                times += f", unless it is {found} again"
+            every = {one.verdict for one in (*self.others, *self.same_runs)}
+            found = " or ".join(word for word in ("better", "worse") if word in every)
+            effect = f"p is multiplied by {1.0 / alpha_share(number):.0f}"
             if share == 1.0 and self.floor > 0.0:
-                times = f"p is at least the {self.floor:.2g} that these runs had before"
-            sentences.append(f"{_ordinal(number)} study of this change on this text, after {names}: {times}.")
+                effect = f"p is at least {self.floor:.2g}, as when these runs were judged before"
+            elif share == 1.0:
+                effect = f"p is not corrected for them, because it was {claim} before"
+            elif claim is None and found:
+                effect += f", unless the verdict is {found} again"
+            sentences.append(f"This is study {number} of this change on this text, after {names}: {effect}.")
         again = [one for one in self.overlapping if one in self.others]
         if again:
             names = ", ".join(dict.fromkeys(one.study for one in again))
-            sentences.append(f"Runs with some of these seeds were seen before in {names}.")
+            sentences.append(f"Some of these seeds were already used in {names}.")
         if self.margin is not None and self.margin < margin:
             sentences.append(
-                f"Runs with these seeds had a margin of {self.margin:g}, which stands: this one was chosen after them."
+                f"Runs with these seeds were judged before with a margin of {self.margin:g}, which still applies: a wider "
+                "margin may not be chosen afterwards."
             )
         return sentences
-
-    def _found(self) -> str:
-        """The verdicts better and worse, as far as earlier studies had them."""
-        every = {one.verdict for one in (*self.others, *self.same_runs)}
-        return " or ".join(word for word in ("better", "worse") if word in every)
 
     def to_dict(self) -> dict[str, Any]:
         return {key: [asdict(one) for one in getattr(self, key)] for key in ("others", "same_runs", "overlapping")}
@@ -173,11 +166,6 @@ class Earlier:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Earlier:
         return cls(**{key: tuple(Attempt(**one) for one in rows) for key, rows in document.items()})
-
-
-def _ordinal(number: int) -> str:
-    words = {2: "Second", 3: "Third", 4: "Fourth", 5: "Fifth"}
-    return words.get(number, f"Number {number} of the")
 
 
 @final
@@ -197,20 +185,23 @@ class Ledger:
             return []
         document = read_json(self.file)
         try:
-            if document["schema"] not in READABLE:
-                readable = " and ".join(map(str, READABLE))
-                raise RunError(f"{self.file} has schema {document['schema']!r}; this version reads {readable}.")
+            if document["schema"] != SCHEMA:
+                raise RunError(
+                    f"{self.file} has schema {document['schema']!r}; this version reads {SCHEMA}.", reason="other-schema"
+                )
             return [Attempt(**one) for one in document["attempts"]]
         except (KeyError, TypeError) as error:
             raise RunError(
-                f"{self.file} is damaged ({error}); it counts studies: restore it, or begin in another folder."
+                f"{self.file} is damaged ({error}). It counts how often a change was studied: restore it, or begin in another "
+                "folder.",
+                reason="damaged-ledger",
             ) from error
 
     def record(self, attempts: Sequence[Attempt]) -> None:
         """Adds these entries, replacing those of the same plan and change."""
         with self._locked():
-            kept = [one for one in self.attempts() if not any(one.same_plan(new) for new in attempts)]
-            self._write([*kept, *attempts])
+            others = [one for one in self.attempts() if not any(one.same_plan(new) for new in attempts)]
+            self._write([*others, *attempts])
 
     def begin(self, attempts: Sequence[Attempt]) -> list[Attempt]:
         """Adds entries for a new study, unless the same plan has some; returns the entries that were there before.

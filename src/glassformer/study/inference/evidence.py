@@ -5,6 +5,7 @@ A failed or missing run is a problem attached to its seed; its row is never drop
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -13,14 +14,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.foundation.distributions import Floats
+from glassformer.foundation.distributions import Floats, beta_quantile, t_two_sided
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import Metric
 from glassformer.study.history.ledger import Earlier
-from glassformer.study.inference.binomial_bounds import failure_rate_bound, hit_rate_bound, items_needed
-from glassformer.study.inference.corrections import SignFlip, correlation_of, outliers, sign_flip
-from glassformer.study.inference.two_way import BADLY_HURT, TwoWayEffects, two_way_effects, unpaired, without_each_seed
+from glassformer.study.inference.two_way import (
+    LARGE_LOSS,
+    TwoWayEffects,
+    items_needed,
+    two_way_effects,
+    unpaired,
+    without_each_seed,
+)
 from glassformer.study.planning.power import SeedsNeeded
 
 
@@ -37,6 +43,8 @@ class Problem(StrEnum):
 
 
 ROUNDING = 1e-9
+EXACT_FLIPS = 40  # the 2^(40/2) sums over half the seeds fit into memory; with more seeds, sign flips are sampled
+OUTLIER_LEVEL = 0.05  # under normal noise one study in twenty reports an outlier
 UNSTABLE = (Problem.DIVERGED, Problem.COLLAPSED, Problem.ONE_CLASS, Problem.NOT_ABOVE_TRIVIAL)
 """Failures of training: a change that has them more often than the baseline is unstable."""
 
@@ -166,7 +174,7 @@ class Evidence:
             "far_off_seeds": list(self.far_off_seeds),
             "noise_floor": self.noise_floor,
             "correlation": self.correlation,
-            "failures_not_excluded": failure_rate_bound(0, self.seeds),
+            "failures_not_excluded": upper_bound(0, self.seeds),
         }
 
 
@@ -180,8 +188,8 @@ def interval(effects: TwoWayEffects, confidence: float, metric: Metric) -> Estim
     if not metric.answers or t.low is None or t.high is None:
         return t
     mean, items = float(effects.mean), effects.effective_documents
-    reach = hit_rate_bound(abs(mean) * items, items, 0.5 + confidence / 2)
-    not_won = hit_rate_bound((1.0 - min(abs(mean), 1.0)) * items, items, 0.5 + confidence / 2)
+    reach = upper_bound(abs(mean) * items, items, 0.5 + confidence / 2)
+    not_won = upper_bound((1.0 - min(abs(mean), 1.0)) * items, items, 0.5 + confidence / 2)
     near = 1.0 - (2.0 if abs(mean) > 1.0 - ROUNDING else 1.0) * not_won
     low, high = (min(t.low, -reach) if mean <= 0.0 else t.low), (max(t.high, reach) if mean >= 0.0 else t.high)
     low, high = (min(low, near) if mean > 0.0 else low), (max(high, -near) if mean < 0.0 else high)
@@ -205,21 +213,21 @@ class Analysis:
     """The baseline's seeds, where it has its own."""
 
     def seed_means(self, trials: Trials, seeds: int | None = None) -> Floats:
-        kept = self.weights > 0.0
-        return np.asarray(trials.values[:seeds, kept] @ (self.weights[kept] / self.weights.sum()))
+        used = self.weights > 0.0
+        return np.asarray(trials.values[:seeds, used] @ (self.weights[used] / self.weights.sum()))
 
     def effects(self, base: Trials, change: Trials, seeds: int) -> TwoWayEffects:
         _same_set(base, change)
         return self._effects(base, change, np.arange(seeds))
 
     def without_each_seed(self, base: Trials, change: Trials, seeds: int) -> TwoWayEffects:
-        return without_each_seed(seeds, lambda kept: self._effects(base, change, kept))
+        return without_each_seed(seeds, lambda rows: self._effects(base, change, rows))
 
-    def _effects(self, base: Trials, change: Trials, kept: npt.NDArray[np.int_]) -> TwoWayEffects:
+    def _effects(self, base: Trials, change: Trials, rows: npt.NDArray[np.int_]) -> TwoWayEffects:
         if self.by_pairs:
-            effects = two_way_effects(change.values[kept] - base.values[kept], self.weights, blocks=self.blocks)
+            effects = two_way_effects(change.values[rows] - base.values[rows], self.weights, blocks=self.blocks)
         else:
-            effects = unpaired(change.values[kept], base.values, self.weights, blocks=self.blocks)
+            effects = unpaired(change.values[rows], base.values, self.weights, blocks=self.blocks)
         return effects.with_tuning_variance(base.tuning_variance + change.tuning_variance)
 
     def p(self, effects: TwoWayEffects) -> Floats:
@@ -243,7 +251,8 @@ def _same_set(base: Trials, change: Trials) -> None:
     if base.values.shape[1:] != change.values.shape[1:]:
         raise ConfigError(
             f"{change.name} was evaluated on {change.values.shape[1]} documents and {base.name} on {base.values.shape[1]}; "
-            "every variant must be evaluated on the same whole set."
+            "every variant must be evaluated on the same whole set.",
+            reason="other-documents",
         )
 
 
@@ -261,7 +270,7 @@ def gather(
     n, metric, same_margin = effects.seeds, analysis.metric, analysis.same_margin(change)
     means = tuple(float(mean) for mean in effects.seed_means)
     base_means, own_means = analysis.seed_means(base, n if analysis.by_pairs else None), analysis.seed_means(change, n)
-    worst = max(float(effects.largest), BADLY_HURT)
+    worst = max(float(effects.largest), LARGE_LOSS)
     difference, range_ = interval(effects, 0.95, metric), metric.difference_bounds
     any_look = None if any_look_level is None else interval(effects, 1.0 - any_look_level, metric)
     return Evidence(
@@ -296,3 +305,89 @@ def gather(
         blocks=analysis.blocks,
         base_runs=None if analysis.by_pairs else base.seeds,
     )
+
+
+def upper_bound(hits: float, items: float, confidence: float = 0.95) -> float:
+    """The exact one-sided upper bound of the rate after ``hits`` of ``items`` (Clopper-Pearson); hits may be fractions.
+
+    Exact because counts are small, where the normal approximation fails.
+    """
+    return 1.0 if hits >= items else beta_quantile(confidence, hits + 1.0, items - hits)
+
+
+@dataclass(frozen=True)
+class Rate:
+    """``failed`` of ``runs``, with the exact two-sided 95 % interval (Clopper-Pearson)."""
+
+    failed: int
+    runs: int
+
+    @property
+    def low(self) -> float:
+        return 0.0 if self.failed == 0 else 1.0 - upper_bound(self.runs - self.failed, self.runs, 0.975)
+
+    @property
+    def high(self) -> float:
+        return upper_bound(self.failed, self.runs, 0.975)
+
+    def __str__(self) -> str:
+        return f"{self.failed} of {self.runs} runs failed ({100 * self.low:.0f} to {100 * self.high:.0f} %)"
+
+    def to_dict(self) -> dict[str, float]:
+        return {"failed": self.failed, "runs": self.runs, "low": self.low, "high": self.high}
+
+
+@dataclass(frozen=True)
+class SignFlip:
+    """The p of the sign-flip (permutation) test, which assumes no normal noise, and the smallest p so many seeds can give."""
+
+    p: float
+    floor: float
+
+
+def sign_flip(seed_means: npt.ArrayLike) -> SignFlip:
+    """Two-sided p: the share of the 2^n ways to flip the seeds' signs that give a mean at least as far from zero."""
+    values = np.asarray(seed_means, dtype=np.float64)
+    n = len(values)
+    seen = abs(values.sum()) - 1e-12 * np.abs(values).sum()  # tolerance: a flip with the same sum must count despite rounding
+    if n > EXACT_FLIPS:
+        draws, rng = 200_000, np.random.default_rng(n)
+        sums = np.abs((2.0 * rng.integers(0, 2, (draws, n), dtype=np.int8) - 1.0) @ values)
+        return SignFlip((int((sums >= seen).sum()) + 1) / (draws + 1), 1 / (draws + 1))
+    left, right = _signed_sums(values[: n // 2]), np.sort(_signed_sums(values[n // 2 :]))
+    above = len(right) - np.searchsorted(right, seen - left, side="left")
+    below = np.searchsorted(right, -seen - left, side="right")
+    count = int(above.sum() + below.sum())
+    return SignFlip(min(1.0, count / 2.0**n), min(1.0, 2.0 / 2.0**n))
+
+
+def _signed_sums(values: Floats) -> Floats:
+    """The sums of ``values`` under all 2^n choices of signs."""
+    sums = np.zeros(1)
+    for value in values:
+        sums = np.concatenate([sums + value, sums - value])
+    return sums
+
+
+def outliers(values: npt.ArrayLike) -> list[int]:
+    """Positions of outliers under normal noise, by Grubbs' test, repeated without those found."""
+    values_ = np.asarray(values, dtype=np.float64)
+    left, found = list(range(len(values_))), []
+    while len(left) > 3:
+        rest = [np.delete(values_[left], i) for i in range(len(left))]
+        centre, spread = np.array([r.mean() for r in rest]), np.array([r.std(ddof=1) for r in rest])
+        distance = np.abs(values_[left] - centre)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = np.where(distance == 0.0, 0.0, distance / (spread * math.sqrt(1.0 + 1.0 / (len(left) - 1))))
+        worst = int(np.argmax(t))
+        if float(t_two_sided(t[worst], len(left) - 2)) * len(left) > OUTLIER_LEVEL:
+            break
+        found.append(left.pop(worst))
+    return sorted(found)
+
+
+def correlation_of(first: npt.ArrayLike, second: npt.ArrayLike) -> float | None:
+    """Correlation over paired seeds, which is what pairing gains. None with fewer than 3 seeds or without variance."""
+    a, b = (row - row.mean() for row in (np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)))
+    size = math.sqrt(float(a @ a) * float(b @ b))
+    return None if len(a) < 3 or size == 0.0 else float(a @ b) / size

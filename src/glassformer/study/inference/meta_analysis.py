@@ -104,36 +104,27 @@ def over_sets(
     p = {name: 1.0 if one is None else float(one.p) for name, one in found.items()}
     planned = [name for name in names if not _exploratory(rows[name])]
     corrected = dict(zip(names, holm(list(p.values())))) | dict(zip(planned, holm([p[name] for name in planned])))
-    claims = {name: _claim(metric, one) for name, one in found.items()}
-    before = {name: _EarlierStudies.of((earlier or {}).get(name, ()), claims[name]) for name in names}
-    return [
-        _overall(name, rows[name], found[name], float(corrected[name]), metric, margin, alpha, before[name]) for name in names
-    ]
-
-
-def _claim(metric: Metric, found: Combined | None) -> str | None:
-    return None if found is None else "better" if metric.better(float(found.mean)) else "worse"
+    overall = []
+    for name, row in rows.items():
+        one, by_set = found[name], {where: verdict.verdict for where, verdict in row.items()}
+        if one is None:
+            reason = "not every set can be used"
+            sentence = f"{name} is invalid over all sets, because {reason} ({_listed(by_set)})."
+            overall.append(Overall(name, "invalid", sentence, Estimate(None, reason=reason), None, None, by_set))
+        else:
+            before = (earlier or {}).get(name, ())
+            overall.append(
+                _overall(name, one, by_set, float(corrected[name]), metric, margin, alpha, before, _exploratory(row))
+            )
+    return overall
 
 
 def _exploratory(row: Mapping[str, Verdict]) -> bool:
     return any(one.exploratory for one in row.values())
 
 
-@dataclass(frozen=True)
-class _EarlierStudies:
-    """The strictest correction for earlier studies among the sets, and the smallest margin."""
-
-    share: float = 1.0
-    share_of_same: float = 1.0
-    margin: float | None = None
-
-    @classmethod
-    def of(cls, earlier: Sequence[Earlier], claim: str | None) -> _EarlierStudies:
-        return cls(
-            min((one.share(claim=claim) for one in earlier), default=1.0),
-            min((one.share(claim="same") for one in earlier), default=1.0),
-            min((one.margin for one in earlier if one.margin is not None), default=None),
-        )
+def _listed(by_set: Mapping[str, str]) -> str:
+    return "; ".join(f"{where}: {word}" for where, word in by_set.items())
 
 
 def _combined(row: Mapping[str, Verdict]) -> Combined | None:
@@ -149,38 +140,38 @@ def _combined(row: Mapping[str, Verdict]) -> Combined | None:
 
 def _overall(
     name: str,
-    row: Mapping[str, Verdict],
-    found: Combined | None,
-    corrected: float,
+    found: Combined,
+    by_set: Mapping[str, str],
+    p: float,
     metric: Metric,
     margin: float,
     alpha: float,
-    before: _EarlierStudies,
+    earlier: Sequence[Earlier],
+    exploratory: bool,
 ) -> Overall:
-    by_set = {where: one.verdict for where, one in row.items()}
-    listed = "; ".join(f"{where}: {word}" for where, word in by_set.items())
-    if found is None:
-        sentence = f"{name} is invalid over all sets, because not every set can be used ({listed})."
-        return Overall(name, "invalid", sentence, Estimate(None, reason="not every set can be used"), None, None, by_set)
+    """The verdict over all sets. Of earlier studies, the strictest correction among the sets and the smallest margin count."""
     mean, half = float(found.mean), float(found.half_width(0.95))
     difference = Estimate(mean, mean - half, mean + half, found.sets).within(metric.difference_bounds)
+    claim: Word = "better" if metric.better(mean) else "worse"
+    share = min((one.share(claim=claim) for one in earlier), default=1.0)
+    share_of_same = min((one.share(claim="same") for one in earlier), default=1.0)
+    within = min([margin, *(one.margin for one in earlier if one.margin is not None)])
+    corrected = min(1.0, p / share)
     word: Word = "not decided"
-    corrected = min(1.0, corrected / before.share)
-    within = margin if before.margin is None else min(margin, before.margin)
-    if found.sets < FEWEST_SETS:
-        pass
-    elif abs(mean) + float(found.half_width(1.0 - 2.0 * alpha * before.share_of_same)) < within:
-        word = "same"
-    elif corrected <= alpha:
-        word = "better" if metric.better(mean) else "worse"
-    sign_varies = {"better", "worse"} <= set(by_set.values())
-    rest = (
-        f"{metric.name} {'lower' if mean < 0 else 'higher'} by {number(abs(mean), half)} "
-        f"({interval_text(difference)}), p {p_value(corrected)} ({listed})."
+    if found.sets >= FEWEST_SETS:
+        if abs(mean) + float(found.half_width(1.0 - 2.0 * alpha * share_of_same)) < within:
+            word = "same"
+        elif corrected <= alpha:
+            word = claim
+    sentence = (
+        f"{f'{EXPLORATORY} ' if exploratory else ''}{name} is {word} over {found.sets} sets: {metric.name} "
+        f"{'lower' if mean < 0 else 'higher'} by {number(abs(mean), half)} ({interval_text(difference)}), "
+        f"p {p_value(corrected)} ({_listed(by_set)})."
     )
-    why = " Its sign varies between sets." if sign_varies else ""
-    why += f" It was studied before, so p counts {1.0 / before.share:.0f} times." if before.share < 1.0 else ""
-    few = f" {found.sets} sets say little; {FEWEST_SETS} or more are needed." if found.sets < FEWEST_SETS else ""
-    marked = f"{EXPLORATORY} " if _exploratory(row) else ""
-    sentence = f"{marked}{name} is {word} over {found.sets} sets: {rest}{why}{few}"
+    if {"better", "worse"} <= set(by_set.values()):
+        sentence += " The sign of the difference varies between sets."
+    if share < 1.0:
+        sentence += f" It was studied before, so p is multiplied by {1.0 / share:.0f}."
+    if found.sets < FEWEST_SETS:
+        sentence += f" A verdict needs at least {FEWEST_SETS} sets."
     return Overall(name, word, sentence, difference, float(found.p), corrected, by_set)

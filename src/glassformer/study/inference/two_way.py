@@ -1,25 +1,26 @@
 """Crossed random effects of seeds and documents: differences d[seed, document] -> mean, variance, intervals, p values.
 
-Every seed and variant is evaluated on the same documents, so both are random effects (a crossed design). Functions accept
-any leading axes, so that simulated studies run through the same code as a real one. Imports no torch and no scipy.
+Every seed and variant is evaluated on the same documents, so both are random effects (a crossed design). Documents are
+weighted by their tokens; consecutive blocks of one text are autocorrelated and have their own variance. Functions accept any
+leading axes, so that simulated studies run through the same code as a real one. Imports no torch.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.foundation.distributions import Floats, t_two_sided, t_upper
+from glassformer.evaluation.statistics import block_variance, num_cosines
+from glassformer.foundation.distributions import Floats, incomplete_beta, t_two_sided, t_upper
 from glassformer.foundation.estimate import Estimate
-from glassformer.study.inference.binomial_bounds import at_most_probability
-from glassformer.study.inference.document_variance import units_of
 
-BADLY_HURT = 1.0  # the loss of one badly hurt document: an answer, a nat per token or a bit per byte
+LARGE_LOSS = 1.0  # of one document, which "same" must rule out: an answer, a nat per token or a bit per byte
+ROUNDING = 1e-12  # a smaller difference of a document is rounding error
 
 
 @dataclass(frozen=True)
@@ -145,12 +146,12 @@ class TwoWayEffects:
         return np.maximum(sides[0], sides[1])
 
     def p_missed(self, margin: float) -> Floats:
-        """P(so few badly hurt documents in the sample) if rare badly hurt ones alone made a difference of the margin.
+        """P(so few documents with a large loss in the sample) if rare ones alone made a difference of the margin.
 
-        A badly hurt document loses 1 (an answer, a nat, a bit), or as much as the worst one observed. A fraction margin / 1 of
-        them makes the margin, and a sample without any has too small a variance to show it.
+        A large loss is 1 (an answer, a nat, a bit), or as much as the worst one observed. A fraction margin / 1 of such
+        documents makes the margin, and a sample without any has too small a variance to show it.
         """
-        worst = np.maximum(self.largest, BADLY_HURT)
+        worst = np.maximum(self.largest, LARGE_LOSS)
         return at_most_probability(np.abs(self.mean) / worst, margin / worst, self.effective_documents)
 
     def seed_half_width(self, confidence: float = 0.95) -> Floats:
@@ -179,34 +180,12 @@ class TwoWayEffects:
 
 
 def two_way_effects(differences: npt.ArrayLike, weights: npt.ArrayLike | None = None, *, blocks: bool = False) -> TwoWayEffects:
-    """Analyses ``differences[..., seed, document]``; ``weights`` are the documents' tokens (equal when not given).
+    """Analyses paired ``differences[..., seed, document]``; ``weights`` are the documents' tokens (equal when not given).
 
     Documents of weight 0 are left out. With one seed, or one document, that variance component is infinite.
     ``blocks``: the documents are consecutive blocks of one text, and so autocorrelated.
     """
-    d = np.asarray(differences, dtype=np.float64)
-    d, units = units_of(d, weights, blocks)
-    n = d.shape[-2]
-    seed_means = d @ units.weights
-    mean = seed_means.mean(axis=-1)
-    document_means = d.mean(axis=-2)
-    spread = document_means - mean[..., None]
-    from_seeds = seed_means.var(axis=-1, ddof=1) / n if n > 1 else np.full_like(mean, np.inf)
-    from_documents, from_residual = units.variance(spread), np.zeros_like(mean)
-    seed_squares, residual_squares = np.zeros_like(mean), np.zeros_like(mean)
-    if n > 1 and len(units.weights) > 1:
-        from_residual = units.residual_variance(d, seed_means, spread)
-        seed_squares, residual_squares = from_seeds**2 / (n - 1), from_residual**2 / ((n - 1) * units.df)
-    return TwoWayEffects(
-        seed_means=seed_means,
-        mean=mean,
-        from_seeds=from_seeds,
-        from_documents=from_documents,
-        from_residual=from_residual,
-        seed_squares=seed_squares,
-        residual_squares=residual_squares,
-        **units.summary(document_means),
-    )
+    return _effects([differences], weights, blocks)
 
 
 def unpaired(
@@ -217,27 +196,101 @@ def unpaired(
     Each arm has its own variance over seeds, since a change may be noisier than the baseline. ``seed_means`` are the change's,
     minus the mean of the baseline.
     """
-    change_, base_ = np.asarray(change, dtype=np.float64), np.asarray(base, dtype=np.float64)
-    change_, units = units_of(change_, weights, blocks)
-    base_, _ = units_of(base_, weights, blocks)
-    arms = []
-    for d in (change_, base_):
-        n, seed_means = d.shape[-2], d @ units.weights
-        mean, document_means = seed_means.mean(axis=-1), d.mean(axis=-2)
-        rest = units.residual_variance(d, seed_means, document_means - mean[..., None])
-        arms.append((n, seed_means, mean, document_means, seed_means.var(axis=-1, ddof=1) / n, rest))
-    (n1, means1, mean1, documents1, seeds1, rest1), (n0, _, mean0, documents0, seeds0, rest0) = arms
-    mean, documents = mean1 - mean0, documents1 - documents0
+    return _effects([change, base], weights, blocks)
+
+
+def _effects(arms: Sequence[npt.ArrayLike], weights: npt.ArrayLike | None, blocks: bool) -> TwoWayEffects:
+    """One arm of paired differences, or two arms: the second is subtracted from the first, and their variances add up."""
+    arrays = [np.asarray(arm, dtype=np.float64) for arm in arms]
+    w = np.ones(arrays[0].shape[-1]) if weights is None else np.asarray(weights, dtype=np.float64)
+    assert all(array.shape[-1:] == w.shape for array in arrays)
+    assert np.all(w >= 0.0)
+    documents = Documents(w[w > 0.0] / w.sum(), blocks)
+    whole, *second = (_arm(array[..., w > 0.0], documents) for array in arrays)
+    for base in second:
+        whole = _Arm(
+            seed_means=whole.seed_means - base.mean[..., None],
+            mean=whole.mean - base.mean,
+            document_means=whole.document_means - base.document_means,
+            from_seeds=whole.from_seeds + base.from_seeds,
+            from_residual=whole.from_residual + base.from_residual,
+            seed_squares=whole.seed_squares + base.seed_squares,
+            residual_squares=whole.residual_squares + base.residual_squares,
+        )
     return TwoWayEffects(
-        seed_means=means1 - mean0[..., None],
-        mean=mean,
-        from_seeds=seeds1 + seeds0,
-        from_documents=units.variance(documents - mean[..., None]),
-        from_residual=rest1 + rest0,
-        seed_squares=seeds1**2 / (n1 - 1) + seeds0**2 / (n0 - 1),
-        residual_squares=rest1**2 / ((n1 - 1) * units.df) + rest0**2 / ((n0 - 1) * units.df),
-        **units.summary(documents),
+        seed_means=whole.seed_means,
+        mean=whole.mean,
+        documents=len(documents.weights),
+        effective_documents=documents.effective,
+        documents_df=documents.df,
+        from_seeds=whole.from_seeds,
+        from_documents=documents.variance(whole.document_means - whole.mean[..., None]),
+        from_residual=whole.from_residual,
+        seed_squares=whole.seed_squares,
+        residual_squares=whole.residual_squares,
+        largest=np.max(documents.effective * documents.weights * np.abs(whole.document_means), axis=-1),
+        differing=(np.abs(whole.document_means) > ROUNDING).sum(axis=-1),
     )
+
+
+@dataclass(frozen=True)
+class _Arm:
+    """The means of one arm, and its parts of the variance."""
+
+    seed_means: Floats
+    mean: Floats
+    document_means: Floats
+    from_seeds: Floats
+    from_residual: Floats
+    seed_squares: Floats
+    residual_squares: Floats
+
+
+def _arm(d: Floats, documents: Documents) -> _Arm:
+    n, seed_means, document_means = d.shape[-2], d @ documents.weights, d.mean(axis=-2)
+    mean = seed_means.mean(axis=-1)
+    zero = np.zeros_like(mean)
+    if n < 2:
+        return _Arm(seed_means, mean, document_means, np.full_like(mean, np.inf), zero, zero, zero)
+    from_seeds, from_residual, residual_squares = seed_means.var(axis=-1, ddof=1) / n, zero, zero
+    if len(documents.weights) > 1:
+        # the part of the variance over documents that comes from the seed x document noise
+        cells = d - seed_means[..., None] - (document_means - mean[..., None])[..., None, :]
+        from_residual = np.asarray(documents.variance(cells).sum(axis=-1) / (n * (n - 1)))
+        residual_squares = from_residual**2 / ((n - 1) * documents.df)
+    return _Arm(seed_means, mean, document_means, from_seeds, from_residual, from_seeds**2 / (n - 1), residual_squares)
+
+
+@dataclass(frozen=True)
+class Documents:
+    """The documents, or the blocks of one text, with their weights (sum 1), as a random sample."""
+
+    weights: Floats
+    blocks: bool
+
+    @property
+    def effective(self) -> float:
+        """The number of documents of equal weight that would have the same variance."""
+        return float(1.0 / (self.weights**2).sum())
+
+    @property
+    def df(self) -> float:
+        if len(self.weights) < 2:
+            return 0.0
+        return float(num_cosines(len(self.weights))) if self.blocks else self.effective - 1.0
+
+    def variance(self, spread: Floats) -> Floats:
+        """The variance of the weighted mean from ``spread[..., document]``, each document's deviation from that mean.
+
+        Documents: the jackknife, valid also where few documents hold most of the tokens. Blocks: from the low-frequency
+        components along the text (``block_variance``), because adjacent blocks are autocorrelated.
+        """
+        m = len(self.weights)
+        if m < 2:
+            return np.full(spread.shape[:-1], np.inf)
+        if self.blocks:
+            return block_variance(self.weights * spread)
+        return np.asarray((m - 1) / m * (spread**2 @ (self.weights / (1.0 - self.weights)) ** 2))
 
 
 def without_each_seed(seeds: int, analyse: Callable[[npt.NDArray[np.int_]], TwoWayEffects]) -> TwoWayEffects:
@@ -258,3 +311,20 @@ def _p_of_mean(mean: Floats, variance: Floats, df: npt.ArrayLike) -> Floats:
 
 def _half_width(variance: Floats, df: npt.ArrayLike, confidence: float) -> Floats:
     return t_upper(0.5 * (1.0 - confidence), df) * np.sqrt(variance)
+
+
+def at_most_probability(seen: npt.ArrayLike, share: npt.ArrayLike, items: float) -> Floats:
+    """P(at most a fraction ``seen`` of ``items`` are hits) when each is one with probability ``share``.
+
+    I_{1-share}(items - hits, hits + 1): the binomial CDF, continued to fractional hits.
+    """
+    seen_, share_ = np.broadcast_arrays(np.asarray(seen, dtype=np.float64), np.asarray(share, dtype=np.float64))
+    hits = items * np.clip(seen_, 0.0, 1.0)
+    inside = (hits < items) & (share_ < 1.0)
+    p = incomplete_beta(np.where(inside, items - hits, 1.0), hits + 1.0, 1.0 - np.where(inside, share_, 0.5))
+    return np.where(inside, p, np.where(share_ >= 1.0, (hits >= items).astype(np.float64), 1.0))
+
+
+def items_needed(share: float, level: float) -> int:
+    """How many items without a hit reject, at ``level``, a hit probability of ``share``."""
+    return math.ceil(math.log(level) / math.log1p(-min(share, 0.999)))

@@ -21,9 +21,8 @@ from glassformer.foundation.metrics import BITS_PER_BYTE, LOSS, Metric
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.objectives.base import ObjectiveConfig
 from glassformer.recipe import Recipe
-from glassformer.study.inference.binomial_bounds import items_needed
-from glassformer.study.inference.sequential import Looks
-from glassformer.study.inference.two_way import BADLY_HURT
+from glassformer.study.inference.corrections import Looks
+from glassformer.study.inference.two_way import LARGE_LOSS, items_needed
 from glassformer.study.planning.matching import match, size_of
 from glassformer.study.planning.plan import (
     BASE,
@@ -186,12 +185,12 @@ def _sample_size_notes(plan: StudyPlan, recipe: Recipe, data: PreparedData) -> l
             "seeds there are; give more of it (data.validation or data.split)."
         ]
     looks = Looks(plan.all_looks, plan.alpha, max(1, len(plan.changes)))
-    needed = items_needed(plan.same_within / BADLY_HURT, looks.same_threshold(len(looks.seeds) - 1))
+    needed = items_needed(plan.same_within / LARGE_LOSS, looks.same_threshold(len(looks.seeds) - 1))
     if units >= needed:
         return []
     return [
         f'The {plan.split} part has {units} documents, blocks or items: better and worse can be found, but "same" within a '
-        f"margin of {plan.same_within:g} takes {needed}, because fewer may miss rare badly hurt ones."
+        f"margin of {plan.same_within:g} takes {needed}, because fewer documents cannot rule out rare large losses."
     ]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,14 +18,27 @@ if TYPE_CHECKING:
 
 OVERLAP = "also occur in train"
 """Identifies a note about documents that also occur in the training text."""
+FEW_TUNING_SEEDS = 4
+"""With fewer tuning seeds, the chosen setting is mostly noise."""
 
 
 def notes_of(study: Study) -> list[str]:
     """All notes, without duplicates."""
-    book = study.book.variants
-    notes = [*_confirmation(study), *(note for facts in book.values() for note in facts.notes)]
+    book, plan, notes = study.book.variants, study.plan, []
+    if plan.confirms is not None:
+        for one in study.verdicts:
+            word = "confirmed" if one.verdict == "better" else f"not confirmed ({one.verdict})"
+            notes.append(f"{one.variant} of {plan.confirms} is {word}, on new seeds and on the {plan.split} text.")
+    notes += [note for facts in book.values() for note in facts.notes]
     notes += [f"{name}: {facts.leak}" for name, facts in book.items() if facts.leak is not None]
-    return list(dict.fromkeys([*notes, *study.values.notes, *_few_tuning_seeds(study), *_tuned_on_test_split(study)]))
+    notes += study.values.notes
+    if plan.tune is not None and plan.tune.seeds < FEW_TUNING_SEEDS:
+        seeds = "1 seed" if plan.tune.seeds == 1 else f"{plan.tune.seeds} seeds"
+        notes.append(
+            f"Tuned on {seeds} only: the choice is mostly noise, which widens the intervals; use {FEW_TUNING_SEEDS} or more "
+            "(--tune-seeds)."
+        )
+    return list(dict.fromkeys(notes))
 
 
 def notes_of_trials(study: Study) -> list[str]:
@@ -52,54 +63,27 @@ def _pretraining_note(study: Study, variant: str) -> str:
     """How long the parents of a variant were trained, from the record of its first finished trial."""
     done = study.finished(variant) if variant in study.results else []
     if not done:
-        return " (training before it not counted)" if study.plan.settings(variant).get("init_from") else ""
-    folder = study.directory.trial(done[0].trial)
+        return " (not counting the training of its parent)" if study.plan.settings(variant).get("init_from") else ""
     ancestry = _environment(study, done[0].trial).get("ancestry", [])
-    counts = [_tokens_of(one, RunDirectory(folder).parent if place == 0 else None) for place, one in enumerate(ancestry)]
-    if not counts:
+    if not ancestry:
         return ""
-    who = "a parent" if len(counts) == 1 else f"{len(counts)} parents, one after the other,"
-    known = [count for count in counts if count is not None]
-    if len(known) < len(counts):
-        return f" after {who} trained for {sum(one.get('step', 0) for one in ancestry):,} steps"
-    return f" after {who} trained on {sum(known):,} tokens"
-
-
-def _tokens_of(ancestor: dict[str, Any], beside: Path | None) -> int | None:
-    """How many tokens a parent was trained on: as recorded, or computed from its recipe if that still exists."""
-    if ancestor.get("tokens") is not None:
-        return int(ancestor["tokens"])
-    for place in (beside, Path(str(ancestor.get("run")))):
-        with suppress(RunError, KeyError, TypeError):
-            if place is not None:
-                recipe = RunDirectory(place).read_recipe()
-                return int(ancestor["step"] * recipe["training"]["batch_size"] * recipe["model"]["context"])
-    return None
-
-
-def _confirmation(study: Study) -> list[str]:
-    """Whether a confirmation study confirmed its change."""
-    if study.plan.confirms is None:
-        return []
-    notes = []
-    for one in study.verdicts:
-        word = "confirmed" if one.verdict == "better" else f"not confirmed ({one.verdict})"
-        notes.append(f"{one.variant} of {study.plan.confirms} is {word}, on fresh seeds and on the {study.plan.split} text.")
-    return notes
+    who = "a parent" if len(ancestry) == 1 else f"{len(ancestry)} parents in sequence"
+    tokens = [one["tokens"] for one in ancestry]
+    if None in tokens:  # the parent came from elsewhere
+        return f" after {who} trained for {sum(one['step'] for one in ancestry):,} steps"
+    return f" after {who} trained on {sum(tokens):,} tokens"
 
 
 def remarks_of_trials(study: Study) -> tuple[str, ...]:
     """Caveats for every verdict that need the trials' folders: train/evaluation overlap, and runs of different lengths."""
-    overlap = [note.partition(", for example")[0] for note in data_notes(study) if OVERLAP in note and _judged_on(study, note)]
-    remarks = [f"{note}: figures on it are too optimistic." for note in overlap]
+    remarks = []
+    for note in data_notes(study):
+        other_split = study.plan.split != VALIDATION_SPLIT and f" of {VALIDATION_SPLIT} " in note  # not that of the verdicts
+        if OVERLAP in note and not other_split:
+            remarks.append(f"{note.partition(', for example')[0]}: figures on it are too optimistic.")
     if early_ends(study):
-        remarks.append("Runs ended at different steps (patience), so costs differ too; the table has what was really spent.")
+        remarks.append("Runs stopped at different steps (patience), so their costs differ; the table shows the actual costs.")
     return tuple(remarks)
-
-
-def _judged_on(study: Study, note: str) -> bool:
-    """Whether a note may concern the split of the verdicts; one about validation does not, if they use another split."""
-    return study.plan.split == VALIDATION_SPLIT or f" of {VALIDATION_SPLIT} " not in note
 
 
 def data_notes(study: Study) -> list[str]:
@@ -133,26 +117,9 @@ def early_ends(study: Study) -> list[str]:
     if not parts:
         return []
     return [
-        f"Runs ended early (patience), at different steps: {'; '.join(parts)}. FLOPs and seconds are what was really spent, "
-        "and early stopping used the text they are compared on."
+        f"Runs stopped early (patience): {'; '.join(parts)} steps. The table shows the FLOPs and seconds they actually took. "
+        "Early stopping used the text on which they are compared."
     ]
-
-
-def _few_tuning_seeds(study: Study) -> list[str]:
-    tune = study.plan.tune
-    if tune is None or tune.seeds >= 4:
-        return []
-    seeds = "1 seed" if tune.seeds == 1 else f"{tune.seeds} seeds"
-    return [f"Tuned on {seeds} only: the choice is mostly noise, which widens the intervals; 4 or more are better."]
-
-
-def _tuned_on_test_split(study: Study) -> list[str]:
-    """For studies of older versions, which tuned on the split of the verdicts."""
-    notes = " ".join(note for facts in study.book.variants.values() for note in facts.notes)
-    tuned = any(facts.tuned for facts in study.book.variants.values())
-    if not tuned or study.plan.split == VALIDATION_SPLIT or f" on {VALIDATION_SPLIT})" in notes:
-        return []
-    return [f"Settings were chosen on the {study.plan.split} text itself, so figures on it are a little too optimistic."]
 
 
 def _not_above_bigram(study: Study) -> list[str]:
@@ -168,7 +135,7 @@ def _not_above_bigram(study: Study) -> list[str]:
             below.append(name)
     if not below:
         return []
-    return [f"Not better than the bigram baseline: {', '.join(below)}. Such short training says little; raise training.steps."]
+    return [f"Not better than the bigram baseline: {', '.join(below)}. They have learned too little; raise training.steps."]
 
 
 def _environment_differences(study: Study) -> list[str]:
@@ -185,7 +152,7 @@ def _environment_differences(study: Study) -> list[str]:
         differing = diff(first[1], environment) if first else {}
         if first and differing:
             key, (was, now) = next(iter(differing.items()))
-            return [f"Not all trials were made alike: {key} is {was!r} for {first[0]} and {now!r} for {label}."]
+            return [f"The trials ran in different environments: {key} is {was!r} for {first[0]} and {now!r} for {label}."]
     return []
 
 

@@ -1,18 +1,20 @@
-"""A study -> its HTML page and Markdown: verdicts, differences, curves, cost against quality, settings, command to rerun it.
+"""A study, or the same changes on several sets -> an HTML page and Markdown.
 
-Reads the study's and the trials' files; imports no torch.
+A study: verdicts, differences, curves, cost against quality, settings, command to rerun it. Several sets: verdicts over all
+sets, a table by set, and the verdicts of each study, which keeps its own page. Reads the files of studies and trials; imports
+no torch.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from glassformer.figures.curves import Curve, Points, learning_curves
 from glassformer.figures.intervals import CostPoint, IntervalRow, cost_against_quality, difference_intervals
 from glassformer.foundation.config import flatten
+from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import write_atomically
 from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.pages.html import render
@@ -33,21 +35,28 @@ from glassformer.pages.page import (
 )
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import MetricsLog
-from glassformer.study.planning.plan import BASE, StudyPlan
+from glassformer.study.directory import StudyDirectory
+from glassformer.study.inference.verdict import Verdict as StudyVerdict
+from glassformer.study.planning.plan import BASE
 from glassformer.study.reporting.wording import LEAK_FOUND, STEP_FOUND, number
+from glassformer.study.set_study import SetStudy
 from glassformer.study.study import Study
 
 COSTS = {"flops": "FLOPs of one run", "parameters": "parameters", "seconds": "seconds of one run"}
 """Candidates for the cost axis; the first in which the variants differ is plotted."""
+OVER_ALL = "over all sets"
+FOOTER = "Made by Glassformer. How a verdict is made: docs/statistics.md."
 
 
-def write_report(study: Study, out: Path | str | None = None) -> Path:
+def write_report(study: Study | SetStudy, out: Path | str | None = None) -> Path:
     """Writes the page and, unless ``out`` is given, the Markdown beside it; returns the page's path."""
-    file = Path(out) if out is not None else study.directory.report_file
-    write_atomically(file, render(study_page(study)))
+    directory = StudyDirectory(study.folder)
+    page = study_page(study) if isinstance(study, Study) else sets_page(study)
+    file = Path(out) if out is not None else directory.report_file
+    write_atomically(file, render(page))
     if out is None:
-        study.directory.figures.mkdir(exist_ok=True)
-        write_atomically(study.directory.markdown_file, render_markdown(study_page(study), figures=study.directory.figures))
+        directory.figures.mkdir(exist_ok=True)
+        write_atomically(directory.markdown_file, render_markdown(page, figures=directory.figures))
     return file
 
 
@@ -56,47 +65,54 @@ def study_page(study: Study) -> Page:
     about = [Paragraph(plan.about)] if plan.about else []
     parts = (_verdicts, _differences, _cost, _curves, _settings, _how_to_rerun)
     seeds = max(len(study.seed_values(name)) for name in plan.variants)
+    base = plan.base if isinstance(plan.base, str) else "a recipe"
     return Page(
         title=f"Study {study.folder.resolve().name}",
-        subtitle=f"{_changes(plan)} of {_base_name(study)}, up to {seeds} seeds, {study.metric.name} on the same "
-        f"{plan.split} text",
+        subtitle=f"{_changes(len(plan.changes))} of {base}, up to {seeds} seeds, {study.metric.name} on {plan.split} text",
         sections=[*about, *(block for part in parts for block in part(study))],
-        footer="Made by Glassformer. How a verdict is made: docs/statistics.md.",
+        footer=FOOTER,
     )
 
 
-def _changes(plan: StudyPlan) -> str:
-    return "1 change" if len(plan.changes) == 1 else f"{len(plan.changes)} changes"
+def sets_page(sets: SetStudy) -> Page:
+    return Page(
+        title=f"Study {sets.folder.resolve().name}",
+        subtitle=f"{_changes(len(sets.verdicts))} on {len(sets.studies)} sets, {sets.metric.name} by set and over all",
+        sections=[
+            *_overall(sets),
+            *_differences_by_set(sets),
+            *_table_by_set(sets),
+            *_each_set(sets),
+            *_how_to_rerun_sets(sets),
+        ],
+        footer=FOOTER,
+    )
 
 
-def _base_name(study: Study) -> str:
-    return study.plan.base if isinstance(study.plan.base, str) else "a recipe"
+def _changes(count: int) -> str:
+    return "1 change" if count == 1 else f"{count} changes"
 
 
 def _verdicts(study: Study) -> list[Block]:
-    items = []
-    for one in study.verdicts:
-        before, after = one.around_name()
-        items.append(Verdict(one.variant, one.verdict, after, before))
+    """The verdicts, and folded the statistics behind each: sign flips, this set alone, the noise."""
+    rows: list[list[Cell]] = [[one.variant, " ".join(one.details)] for one in study.verdicts if one.details]
+    details = [Fold("The statistics behind each verdict", [Table(["change", "details"], rows)])] if rows else []
+    changed: list[list[Cell]] = [[one.variant, one.verdict, sensitivity(study, one.variant)] for one in study.verdicts]
     return [
         Heading("Verdicts"),
-        Verdicts(items),
-        *_details(study),
-        *_sensitivity(study),
+        _verdict_list(study),
+        *details,
+        Table(["change", "verdict", "what would change it"], changed),
         *(Paragraph(note) for note in study.notes),
     ]
 
 
-def _details(study: Study) -> list[Block]:
-    """The statistics behind each verdict, folded: sign flips, this set alone, the noise."""
-    rows: list[list[Cell]] = [[one.variant, " ".join(one.details)] for one in study.verdicts if one.details]
-    return [Fold("What stands behind each verdict", [Table(["change", "details"], rows)])] if rows else []
-
-
-def _sensitivity(study: Study) -> list[Block]:
-    """For each change, how its verdict depends on seeds, documents and the margin."""
-    rows: list[list[Cell]] = [[one.variant, one.verdict, sensitivity(study, one.variant)] for one in study.verdicts]
-    return [Table(["change", "verdict", "what would change it"], rows)]
+def _verdict_list(study: Study) -> Verdicts:
+    items = []
+    for one in study.verdicts:
+        before, after = one.around_name()
+        items.append(Verdict(one.variant, one.verdict, after, before))
+    return Verdicts(items)
 
 
 def sensitivity(study: Study, variant: str) -> str:
@@ -104,7 +120,7 @@ def sensitivity(study: Study, variant: str) -> str:
     verdict = study.verdict(variant)
     evidence = verdict.evidence
     if verdict.verdict == "invalid":
-        return f"A usable run for every seed. Now {verdict.reason}."
+        return f"A usable run for every seed; so far, {verdict.reason}."
     if evidence is None:
         return "The seeds that have not run yet."
     alone = verdict.decided_alone_by or {}
@@ -118,28 +134,39 @@ def sensitivity(study: Study, variant: str) -> str:
             parts.append(f"with a margin below {edge} it would not be the same")
         else:
             parts.append(f"with a margin above {edge} it would be the same")
-    text = "; ".join(parts) or "nothing that these runs show"
+    text = "; ".join(parts) or "leaving out any one seed does not"
     return f"{text[0].upper()}{text[1:]}."
 
 
+def _interval_row(label: str, one: StudyVerdict) -> IntervalRow:
+    """A difference with its interval, and a dot per seed."""
+    dots = one.evidence.seed_differences if one.evidence else ()
+    return IntervalRow(label, one.verdict, one.difference.value, one.difference.low, one.difference.high, dots)
+
+
 def _differences(study: Study) -> list[Block]:
-    rows = []
-    for one in study.verdicts:
-        dots = one.evidence.seed_differences if one.evidence else ()
-        rows.append(IntervalRow(one.variant, one.verdict, one.difference.value, one.difference.low, one.difference.high, dots))
+    rows = [_interval_row(one.variant, one) for one in study.verdicts]
     picture = difference_intervals(
         rows, margin=study.plan.same_within, unit=study.metric.unit, lower_is_better=study.metric.lower_is_better
     )
-    caption = "Variant minus baseline. Bars hold 95 %; every seed is a dot; the grey band is the margin of the plan."
+    caption = "Variant minus baseline, with 95 % intervals; every seed is a dot; the grey band is the margin."
     words = ", ".join(f"{row.label} {row.word}" for row in rows)
     return [Heading("Differences"), FigureBlock(picture, caption=caption, alt=f"Differences with intervals: {words}.")]
 
 
 def _cost(study: Study) -> list[Block]:
+    variants = study.book.variants
+    sound = [at for at, row in enumerate(study.table) if (facts := variants.get(row["variant"])) is None or facts.leak is None]
+    note = (
+        "The interval of a variant's own figure is over seeds, on this text; the interval of a difference is for other text, "
+        "too. Memory is the estimate for one training step; tokens/s depends on the machine and on what else ran on it."
+    )
     noise = next((one.evidence.noise_floor for one in study.verdicts if one.evidence is not None), None)
+    if noise is not None:
+        note += f" Standard deviation over the baseline's seeds: {number(noise)}."
     blocks: list[Block] = [
-        Heading("What each cost, and what it reached"),
-        Table(study.header(), study.cells(), note=_about_table(noise), tainted=_taint(study), sound=_sound_rows(study)),
+        Heading("Cost and quality of each variant"),
+        Table(study.header(), study.cells(), note=note, tainted=_taint(study), sound=frozenset(sound)),
     ]
     for key, name in COSTS.items():
         points = cost_points(study, key)
@@ -172,24 +199,6 @@ def _taint(study: Study) -> str | None:
     return " ".join(sentences) or None
 
 
-def _sound_rows(study: Study) -> frozenset[int]:
-    """Row numbers of variants without a leak."""
-    variants = study.book.variants
-    return frozenset(
-        place
-        for place, row in enumerate(study.table)
-        if row["variant"] not in variants or variants[row["variant"]].leak is None
-    )
-
-
-def _about_table(noise: float | None) -> str:
-    text = (
-        "The interval behind a variant's own figure is over seeds, on this text; differences are paired and hold for other "
-        "text too. Memory is what one training step plans for; tokens/s depends on the machine and on what ran beside it."
-    )
-    return text if noise is None else f"{text} The baseline's own seeds differ by a standard deviation of {number(noise)}."
-
-
 def _curves(study: Study) -> list[Block]:
     curves = [curve for name in study.plan.variants if (curve := variant_curve(study, name)) is not None]
     if not curves:
@@ -214,8 +223,8 @@ def variant_curve(study: Study, name: str) -> Curve | None:
 
 def _settings(study: Study) -> list[Block]:
     """The keys in which the variants' recipes differ."""
-    recipes = {name: _recipe_of(study, name) for name in study.plan.variants}
-    known = {name: flatten(recipe) for name, recipe in recipes.items() if recipe is not None}
+    done = {name: runs[0].trial for name in study.plan.variants if (runs := study.finished(name))}
+    known = {name: flatten(RunDirectory(study.directory.trial(trial)).read_recipe()) for name, trial in done.items()}
     keys = dict.fromkeys(key for flat in known.values() for key in flat if key.split(".")[0] not in ("about", "result", "seed"))
     differing = [key for key in keys if len({repr(flat.get(key)) for flat in known.values()}) > 1]
     rows: list[list[Cell]] = [[name, *(_as_cell(flat.get(key)) for key in differing)] for name, flat in known.items()]
@@ -226,16 +235,11 @@ def _settings(study: Study) -> list[Block]:
         "first seed": study.plan.first_seed,
         "design": "paired by seed"
         if study.plan.design == "paired"
-        else f"against {len(study.plan.bank)} kept runs of the baseline",
+        else f"against {len(study.plan.bank)} stored runs of the baseline",
         "matched": study.plan.match or "no",
         "tuned": "no" if study.plan.tune is None else f"{len(study.plan.tuning_points(BASE))} settings each",
     }
     return [Heading("What differs"), Table(["variant", *differing], rows), KeyValues(facts)]
-
-
-def _recipe_of(study: Study, name: str) -> Mapping[str, Any] | None:
-    done = study.finished(name)
-    return RunDirectory(study.directory.trial(done[0].trial)).read_recipe() if done else None
 
 
 def _as_cell(value: Any) -> Cell:
@@ -243,7 +247,8 @@ def _as_cell(value: Any) -> Cell:
 
 
 def _how_to_rerun(study: Study) -> list[Block]:
-    environment = _environment(study)
+    done = study.finished(BASE)
+    environment = RunDirectory(study.directory.trial(done[0].trial)).read_environment() if done else {}
     words = ["glassformer", "compare", str(study.directory.plan_file), *study.plugin_words(), "--out", f"{study.folder}-again"]
     command = shlex.join(words)
     data = environment.get("data", {})
@@ -257,6 +262,77 @@ def _how_to_rerun(study: Study) -> list[Block]:
     ]
 
 
-def _environment(study: Study) -> dict[str, Any]:
-    done: Sequence[Any] = study.finished(BASE)
-    return RunDirectory(study.directory.trial(done[0].trial)).read_environment() if done else {}
+# -- several sets -----------------------------------------------------------------------------------------------------------
+
+
+def _overall(sets: SetStudy) -> list[Block]:
+    items = [Verdict(one.variant, one.verdict, one.sentence.removeprefix(one.variant).lstrip()) for one in sets.verdicts]
+    about = (
+        "The sets are treated as a random sample of sets, so the overall interval is for new sets, too (random effects; the "
+        "degrees of freedom are the number of sets minus one). The sign of a difference may vary between sets."
+    )
+    return [Heading("Verdicts over all sets"), Verdicts(items), Paragraph(about)]
+
+
+def _differences_by_set(sets: SetStudy) -> list[Block]:
+    blocks: list[Block] = [Heading("Differences")]
+    for change in sets.verdicts:
+        whole, metric = change.difference, sets.metric
+        rows = [_interval_row(name, study.verdict(change.variant)) for name, study in sets.studies.items()]
+        rows.append(IntervalRow(OVER_ALL, change.verdict, whole.value, whole.low, whole.high))
+        picture = difference_intervals(
+            rows,
+            margin=sets.first.plan.same_within,
+            unit=metric.unit,
+            lower_is_better=metric.lower_is_better,
+            title=change.variant,
+        )
+        words = ", ".join(f"{row.label} {row.word}" for row in rows)
+        caption = f"{change.variant} minus baseline, with 95 % intervals; every seed is a dot; the grey band is the margin."
+        blocks.append(FigureBlock(picture, caption=caption, alt=f"{change.variant} with intervals: {words}."))
+    return blocks
+
+
+def _table_by_set(sets: SetStudy) -> list[Block]:
+    header = ["change", "set", "verdict", "seeds", f"difference of {sets.metric.name}", "p, corrected"]
+    rows: list[list[Cell]] = []
+    for change in sets.verdicts:
+        for name, study in sets.studies.items():
+            one = study.verdict(change.variant)
+            p = one.evidence.p_corrected if one.evidence else None
+            rows.append([change.variant, name, one.verdict, one.seeds_run, _known(one.difference), p])
+        rows.append([change.variant, OVER_ALL, change.verdict, None, _known(change.difference), change.p_corrected])
+    note = "p is corrected over the changes, on each set and over all. The line over all sets counts sets, not seeds."
+    return [Heading("Set by set"), Table(header, rows, note=note)]
+
+
+def _known(estimate: Estimate) -> Estimate | None:
+    return None if estimate.value is None else estimate
+
+
+def _each_set(sets: SetStudy) -> list[Block]:
+    """The verdicts of each study, folded."""
+    folds = []
+    for name, study in sets.studies.items():
+        page = Paragraph(f"Its own page, with curves and costs: `{Path(name) / study.directory.report_file.name}`.")
+        parts: list[Block] = [
+            _verdict_list(study),
+            Table(study.header(), study.cells()),
+            *(Paragraph(note) for note in study.notes),
+            page,
+        ]
+        folds.append(Fold(name, parts))
+    return [Heading("Each set"), *folds]
+
+
+def _how_to_rerun_sets(sets: SetStudy) -> list[Block]:
+    commands = [
+        shlex.join(["glassformer", "compare", str(study.directory.plan_file), "--out", f"{study.folder}-again"])
+        for study in sets.studies.values()
+    ]
+    facts: dict[str, Cell] = {
+        "metric": f"{sets.metric.name}, {sets.metric.unit}",
+        "margin": sets.first.plan.same_within,
+        "seeds": ", ".join(f"{name}: {study.plan.all_looks[-1]}" for name, study in sets.studies.items()),
+    }
+    return [Heading("How to run it again"), Listing("\n".join(commands)), KeyValues(facts)]

@@ -1,14 +1,27 @@
-"""The jackknife interval by hand, by law and against a slow one."""
+"""Intervals and tests of one run: the jackknife, blocks of one text, Wilson and McNemar, by hand and against slow ones."""
 
 from __future__ import annotations
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
-import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
 
-from glassformer.evaluation.jackknife import degrees_of_freedom, mean, ratio
+from glassformer.evaluation.statistics import (
+    TwoCheckpoints,
+    block_variance,
+    cosine_basis,
+    degrees_of_freedom,
+    mcnemar_mid_p,
+    mean,
+    num_cosines,
+    ratio,
+    wilson,
+)
 
 
 def test_equal_units_give_students_interval_by_hand() -> None:
@@ -29,7 +42,8 @@ def test_ratio_against_leaving_out_one_at_a_time() -> None:
     df = bottom.sum() ** 2 / (bottom**2).sum() - 1
     found = ratio(top, bottom)
     assert found.value == pytest.approx(value, rel=1e-14)
-    assert found.high - found.value == pytest.approx(scipy.stats.t.ppf(0.975, df) * error, rel=1e-9)
+    t = (found.high - found.value) / error
+    assert float(mpmath.betainc(df / 2, 0.5, 0, df / (df + t * t), regularized=True)) == pytest.approx(0.05, rel=1e-9)
     assert found.value - found.low == pytest.approx(found.high - found.value, rel=1e-9)
 
 
@@ -81,3 +95,50 @@ def test_blocks_keep_their_value_and_need_their_order() -> None:
     found = ratio(top, bottom, blocks=True)
     assert (found.value, found.n) == (ratio(top, bottom).value, 4)
     assert ratio(top[[1, 0, 2, 3, 4]], bottom[[1, 0, 2, 3, 4]], blocks=True).high != pytest.approx(found.high)
+
+
+def test_waves_are_few_orthogonal_and_blind_to_a_constant():
+    for blocks in (2, 10, 110, 1000):
+        basis = cosine_basis(blocks)
+        assert basis.shape == (blocks, num_cosines(blocks))
+        np.testing.assert_allclose(basis.T @ basis, np.eye(num_cosines(blocks)), atol=1e-12)
+        np.testing.assert_allclose(basis.sum(axis=0), 0.0, atol=1e-12)
+    assert [num_cosines(blocks) for blocks in (2, 10, 110, 1000)] == [1, 1, 6, 25]
+
+
+def test_two_blocks_by_hand():
+    # one wave along two blocks: (cos(pi/4), cos(3 pi/4)) = (1, -1) / sqrt 2, so 2 * ((a - b) / sqrt 2)^2 = (a - b)^2
+    assert float(block_variance(np.array([0.25, -0.25]))) == pytest.approx(0.25)
+    assert math.isclose(float(block_variance(np.array([1.0, 3.0]))), 4.0)
+
+
+@pytest.mark.parametrize(("right", "items"), [(0, 8), (7, 10), (10, 10), (333, 1000)])
+def test_wilson_is_that_of_scipy(right, items):
+    found, oracle = wilson(right, items), stats.binomtest(right, items).proportion_ci(0.95, method="wilson")
+    assert (found.low, found.high) == pytest.approx((oracle.low, oracle.high), abs=1e-12)
+    assert (found.value, found.n) == (right / items, items)
+    assert wilson(0, 0).value is None
+
+
+def test_mcnemar_by_hand():
+    # 1 against 6: 2 (P(X=0) + P(X=1)/2) with X binomial(7, 1/2) = 2 (1 + 7/2) / 128
+    assert mcnemar_mid_p(1, 6) == mcnemar_mid_p(6, 1) == 9 / 128
+    assert mcnemar_mid_p(4, 4) == mcnemar_mid_p(0, 0) == 1.0
+
+
+@given(st.integers(0, 60), st.integers(0, 60))
+def test_mcnemar_is_the_exact_p_less_half_a_point(b, c):
+    if b != c:
+        exact = stats.binomtest(b, b + c).pvalue
+        assert mcnemar_mid_p(b, c) == pytest.approx(exact - stats.binom.pmf(b, b + c, 0.5), rel=1e-9, abs=1e-15)
+
+
+def test_two_checkpoints_by_hand():
+    found = TwoCheckpoints.of(np.array([1, 1, 1, 0, 0.0]), np.array([1, 0, 0, 1, 0.0]))
+    assert found.to_dict() == {"both": 1, "only_first": 2, "only_second": 1, "neither": 1, "p": mcnemar_mid_p(2, 1)}
+    assert "only the second on 1" in str(found)
+
+
+def test_none_and_all_have_exact_ends() -> None:
+    for items in range(1, 200):
+        assert (wilson(0, items).low, wilson(items, items).high) == (0.0, 1.0)
