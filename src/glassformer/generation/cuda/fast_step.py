@@ -41,7 +41,7 @@ from glassformer.model.tap import Tap
 from glassformer.model.transformer import Attention, Transformer
 
 WIDEST = 1024
-"""The width up to which our products of few rows were seen to be faster than the forward pass (LAB.md)."""
+"""The width up to which our products of few rows were seen to be faster than the forward pass (docs/lab)."""
 
 
 class NormParameters(NamedTuple):

@@ -3,7 +3,7 @@
 With programmatic dependent launch (Hopper and later) a kernel is set up while the one before still runs, and waits for its
 results itself. The carve-out is how a processor's own memory is divided between shared memory and first-level cache. Without
 one for all, each kernel takes what its neighbours left, and attention has room for the keys and values on their way to it
-only by chance (LAB.md).
+only by chance (docs/lab).
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from typing import IO, Any, final
 
 from glassformer.study.running.executors.base import ATTEMPTS, Ended, Event, Executor, Started, Task, Waiting
 
-PER_GPU = 6  # with four, one in four is loading, compiling or saving at any time, and the GPU waits (LAB.md)
+PER_GPU = 6  # with four, one in four is loading, compiling or saving at any time, and the GPU waits (docs/lab)
 PROCESS_BYTES = 600 << 20  # what one process of torch takes on a GPU before its first tensor
 SLACK = 1.5  # workspaces and fragments, beside what a plan counts
 POLL_SECONDS = 0.5  # without an answer; then progress is shown
