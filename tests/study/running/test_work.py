@@ -46,7 +46,7 @@ def trial(recipe: dict[str, Any], study: Path, *, check: Any = None, **more: Any
 @pytest.fixture(scope="module")
 def passed() -> dict[str, Any]:
     """What a check that found nothing looks like; so that not every test has to make one."""
-    return {"subject": "x", "findings": [], "tested": {}, "not_judged": {}, "notes": [], "seconds": 0.0}
+    return {"subject": "x", "findings": [], "tested": {}, "cannot_tell": {}, "not_judged": {}, "notes": [], "seconds": 0.0}
 
 
 def losses(study: Path) -> list[float]:
