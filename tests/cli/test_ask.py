@@ -122,7 +122,7 @@ def test_a_second_text_where_none_is_read(cli, world_run, tmp_path):
     assert (answer.code, answer.sentence) == (2, "Error: This run answers questions, and reads one text; leave --pair out.")
     answer = cli("ask", world_run, "--questions", tmp_path / "many.tsv", "--pair", "Someone.")
     assert answer.code == 2
-    assert answer.sentence.endswith("many.tsv has the second texts itself; drop --pair.")
+    assert answer.sentence.endswith("many.tsv has its own second texts; drop --pair.")
 
 
 def test_a_question_or_a_file(cli, world_run, tmp_path):

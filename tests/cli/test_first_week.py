@@ -197,7 +197,7 @@ class TestFlagsThatWereLost:
     def test_a_split_beside_what_has_none(self, cli, trained, beside) -> None:
         answer = cli("evaluate", trained, "--split", "train", *beside)
         assert answer.code == 2
-        assert f"--split train has no meaning beside {beside[0]}" in answer.sentence
+        assert f"--split train has no effect with {beside[0]}" in answer.sentence
 
     def test_in_python(self, trained, tmp_path) -> None:
         run = gf.load(trained)
