@@ -328,7 +328,7 @@ def test_sentences_reach_whoever_watches(tiny, tmp_path) -> None:
     assert any(sentence.startswith("step 3 of 6: validation loss") for sentence in Listener.said)
     assert ("training", 6, 6) in Listener.done
     train(tiny, out=tmp_path / "run", resume=True, watch=Listener())
-    assert "Going on from step 6." in Listener.said
+    assert "Resuming from step 6." in Listener.said
 
 
 class TestAnotherFolder:

@@ -181,5 +181,5 @@ def test_a_damaged_trial_folder_is_one_sentence_and_the_numbers_are_the_same(cli
     assert answer.code == 0, answer.err
     (sentence,) = [line for line in answer.err.splitlines() if "damaged" in line]
     assert f"{trial} is damaged" in sentence
-    assert sentence.count("The trial is run again; what was there is kept in study/damaged") == 1
+    assert sentence.count("The trial is run again; the old files are in study/damaged") == 1
     assert answer.json["verdicts"] == before["verdicts"]

@@ -99,7 +99,7 @@ class TestResume:
         assert cli("train", run / "recipe.yaml", "--resume", "--set", "training.steps=9", "--json").json == (
             cli("train", run, "--resume", "--json").json
         )
-        assert "Nothing is left to train: 9 steps are done." in cli("train", run, "--resume").err
+        assert "All 9 steps are done." in cli("train", run, "--resume").err
         refused = cli("train", run)
         assert refused.code == 2
         assert "is the folder of a run. To continue it, add --resume." in refused.sentence

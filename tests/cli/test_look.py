@@ -144,7 +144,7 @@ def test_a_run_without_what_was_asked_for(cli, filmed: Path, trained: Path, tmp_
     shutil.rmtree(tmp_path / "bare" / "checkpoints")
     answer = cli("look", tmp_path / "bare", TEXT)
     assert answer.code == 1
-    assert "has no whole checkpoint yet" in answer.sentence
+    assert "has no complete checkpoint yet" in answer.sentence
 
 
 def test_a_mixer_without_a_pattern(cli, tiny, tmp_path: Path, unchecked) -> None:

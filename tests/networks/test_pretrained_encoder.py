@@ -183,7 +183,7 @@ class TestRefusals:
             build(folder, pool="own")
 
     def test_a_tokenizer_that_does_not_fit(self, bert_folder: Path) -> None:
-        with pytest.raises(ConfigError, match="they do not belong together"):
+        with pytest.raises(ConfigError, match="so they do not match"):
             config(bert_folder).build(WORDS + 1, outputs=2, seed=0)
 
     def test_a_folder_without_a_tokenizer(self, bert_folder: Path, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_no_weights(folder: Path, tmp_path: Path) -> None:
 def test_a_pickle_alone_is_never_read(folder: Path, tmp_path: Path) -> None:
     (folder / "model.safetensors").unlink()
     (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Bomb()))
-    assert re.search(r"the weights are in pytorch_model\.bin alone, a pickle", refusal(folder, tmp_path))
+    assert re.search(r"the weights are only in pytorch_model\.bin, a pickle", refusal(folder, tmp_path))
 
 
 def test_a_pickle_by_another_name_is_never_read(folder: Path, tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_an_index_that_leads_out_of_the_folder(folder: Path, tmp_path: Path) -> 
     (folder / "model.safetensors").rename(tmp_path / "elsewhere.safetensors")
     for place in ("../elsewhere.safetensors", str(tmp_path / "elsewhere.safetensors"), "weights.bin"):
         (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"wte.weight": place}}))
-        assert re.search("which is no safetensors file of this folder", refusal(folder, tmp_path))
+        assert re.search("which is not a safetensors file of this folder", refusal(folder, tmp_path))
 
 
 @pytest.mark.parametrize("text", ["{}", '{"weight_map": []}', '{"weight_map": {}}', '{"weight_map": {"a": 3}}'])

@@ -194,7 +194,7 @@ def test_a_folder_is_opened_once_for_the_same_bytes(folder_of: Callable[..., Pat
 
 def test_a_shorter_context_where_positions_are_a_formula(folder_of: Callable[..., Path]) -> None:
     assert read_pretrained(folder_of("llama"), context=8).model.context == 8
-    with pytest.raises(ConfigError, match="would cut the table of positions of 19 rows"):
+    with pytest.raises(ConfigError, match="would truncate the position table of 19 rows"):
         read_pretrained(folder_of("gpt2"), context=8)
 
 

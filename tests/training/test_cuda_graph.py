@@ -41,7 +41,7 @@ def test_a_step_that_makes_the_processor_wait_runs_as_it_is(make_step, some_batc
         expected = plain(some_batches().batch(number), number, 1.0)
         assert torch.equal(step(some_batches().batch(number), number, 1.0).loss, expected.loss)
     assert listener.said == [
-        "CUDA graph: the step runs as it is where it cannot be captured, for it makes the processor wait for the GPU."
+        "CUDA graph: this step cannot be captured and runs without one, because it makes the CPU wait for the GPU."
     ]
     assert not step.replays(some_batches().batch(0))
 

@@ -58,7 +58,7 @@ def command(
     from glassformer.run import load
 
     if (question is None) == (questions is None):
-        raise UsageError("Give either a QUESTION or a file of questions with --questions.")
+        raise UsageError("Give a QUESTION, or a file with --questions, but not both.")
     if pair is not None and questions is not None:
         raise UsageError(f"--pair is the second text of one QUESTION, but {questions} has its own second texts; drop --pair.")
     loaded = load(run, plugins=plugin or (), watch=remarks())

@@ -225,7 +225,10 @@ class TestSeedsAndLooks:
                 "'a' is the name of more than one change",
             ),
             ({"alpha": 1e-8, "looks": [6, 8]}, "alpha=1e-08 is too small for looks=[6, 8]"),
-            ({"design": "bank"}, "design=bank compares changes with kept runs of the baseline, but bank=[] names fewer than 2"),
+            (
+                {"design": "bank"},
+                "design=bank compares changes with stored runs of the baseline, but bank=[] names fewer than 2",
+            ),
             ({"marginn": 0.1}, "Did you mean 'margin'"),
         ],
     )
