@@ -216,7 +216,7 @@ def test_changed_data_cannot_go_on(tiny, tiny_text, tmp_path) -> None:
     train(tiny, out=tmp_path / "run")
     before = state_of_folder(tmp_path / "run")
     own.write_text(tiny_text.read_text().replace("cat", "cow"))
-    with pytest.raises(DataError, match=r"own\.txt: the train text is not what it was when the run began.* Give back the old"):
+    with pytest.raises(DataError, match=r"own\.txt: the train text changed since the run began.* Restore the old"):
         train(tiny, set={"training.steps": 9}, out=tmp_path / "run", resume=True)
     assert state_of_folder(tmp_path / "run") == before  # it still says finished
 

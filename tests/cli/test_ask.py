@@ -174,4 +174,4 @@ def test_two_runs_on_the_same_people(cli, world_run, trained):
     assert (found["only_first"], found["only_second"], found["p"]) == (0, 0, 1.0)
     assert found["both"] + found["neither"] == 15
     assert "these two checkpoints" in cli("evaluate", world_run, "--against", world_run).out
-    assert "not a count of right answers" in cli("evaluate", trained, "--against", trained).sentence
+    assert "does not count right answers" in cli("evaluate", trained, "--against", trained).sentence

@@ -106,7 +106,7 @@ def test_a_range_of_tuning_is_drawn_from(cli, recipe, requested):
     cli("compare", recipe, "--vary", "a=1", "--tune", "training.lr={low: 0.1, high: 0.2}", "--tune-tries", 5)
     assert requested["settings"]["tune"] == {"grid": {"training.lr": {"low": 0.1, "high": 0.2}}, "tries": 5, "seeds": 4}
     answer = cli("compare", recipe, "--vary", "a=1", "--tune-tries", 5)
-    assert (answer.code, "give --tune KEY=A,B too" in answer.sentence) == (2, True)
+    assert (answer.code, "add --tune KEY=A,B" in answer.sentence) == (2, True)
 
 
 def test_several_sets_have_a_study_each_and_a_page_over_all(cli, recipe) -> None:
@@ -131,7 +131,7 @@ def test_several_sets_have_a_study_each_and_a_page_over_all(cli, recipe) -> None
     [
         (["--confirm", "nothing"], 1, "nothing is not a study"),
         (["--confirm", "nothing", "--also", "mine.yaml"], 2, "--also adds a set to a RECIPE with --vary"),
-        (["--confirm", "nothing", "--margin", "0.3"], 2, "--confirm takes everything from the study"),
+        (["--confirm", "nothing", "--margin", "0.3"], 2, "--confirm takes all settings"),
         (["mine.yaml", "--also", "gone.yaml", "--vary", "model.positions=none"], 2, "There is no file gone.yaml"),
     ],
 )

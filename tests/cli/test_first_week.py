@@ -149,7 +149,7 @@ class TestPlugins:
         plugin.write_text(plugin.read_text().replace("torch.sigmoid(", "torch.sigmoidd("), encoding="utf-8")
         answer = cli("train", tiny_file, "--set", f"model.feedforward={kind}", "--plugin", plugin, "--out", tmp_path / "run")
         assert answer.code == 1
-        assert "fault of Glassformer" not in answer.err
+        assert "bug in Glassformer" not in answer.err
         assert f"{plugin}, line " in answer.sentence
         assert "AttributeError" in answer.sentence
 
@@ -170,7 +170,7 @@ class TestPlugins:
 
 @pytest.mark.parametrize(
     ("number", "words"),
-    [(errno.EACCES, "you may not write"), (errno.ENOSPC, "disk is full"), (errno.ENOENT, "not there"), (errno.EIO, "check")],
+    [(errno.EACCES, "permission denied"), (errno.ENOSPC, "disk is full"), (errno.ENOENT, "not there"), (errno.EIO, "check")],
 )
 def test_the_machines_faults_are_not_ours(cli, monkeypatch, tmp_path, number: int, words: str) -> None:
     def fails(*arguments: object, **options: object) -> None:
@@ -179,7 +179,7 @@ def test_the_machines_faults_are_not_ours(cli, monkeypatch, tmp_path, number: in
     monkeypatch.setattr("glassformer.runs.overview.find_runs", fails)
     answer = cli("runs", tmp_path)
     assert answer.code == 1
-    assert "fault of Glassformer" not in answer.err
+    assert "bug in Glassformer" not in answer.err
     assert words in answer.sentence
     assert str(tmp_path / "place") in answer.sentence
 

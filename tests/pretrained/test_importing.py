@@ -127,7 +127,7 @@ def test_an_imported_run_is_a_run(folder_of: Callable[..., Path], tmp_path: Path
     (tmp_path / "text.txt").write_text("the cat sat on the mat and ran\n" * 5)
     assert run.evaluate(data=tmp_path / "text.txt").metrics["loss"].value > 0
     assert run.generate("the cat", max_new_tokens=5)[0].tokens == 5
-    with pytest.raises(DataError, match=r"data\.set=none: there is no text, since the model was imported"):
+    with pytest.raises(DataError, match=r"data\.set=none: there is no text, because the model was imported"):
         run.evaluate("validation")
 
 
