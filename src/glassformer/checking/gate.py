@@ -63,12 +63,12 @@ MACHINE = (
 STEP_DEPENDS_ON = ("batch_size", "accumulate", "label_smoothing", "optimizer")
 """Settings of training with which a compiled or captured step is another one."""
 LEAKS = (
-    "No figure of such a model means anything, so none is given. Change the part, or see what one would have believed with "
-    "--allow-leaks, which marks every figure as tainted."
+    "Figures of such a model would be misleading, so none are given. Change that part, or continue with --allow-leaks, which "
+    "marks every figure as tainted."
 )
 OTHER_NUMBERS = (
-    "A run by it would not be the recipe's, so it is not started. Train by the plain step with training.compile=false and "
-    "training.cuda_graph=false, or go on with --allow-leaks, which marks every figure as tainted."
+    "Such a run would not follow the recipe, so it is not started. Use the plain step with training.compile=false and "
+    "training.cuda_graph=false, or continue with --allow-leaks, which marks every figure as tainted."
 )
 
 

@@ -236,7 +236,7 @@ def changes_from(vary: Mapping[str, Sequence[Any]] | Sequence[str], *, cross: bo
         settings = [{key: value} for key, several in values.items() for value in several]
     if len(settings) > MOST_CHANGES:
         raise ConfigError(
-            f"--vary{' with --cross' if cross else ''} gives more than {MOST_CHANGES} changes; vary less at once.",
+            f"--vary{' with --cross' if cross else ''} gives more than {MOST_CHANGES} changes; vary fewer keys or values.",
             reason="too-many-changes",
         )
     named = {" ".join(f"{key}={_format_value(value)}" for key, value in one.items()): one for one in settings}

@@ -106,7 +106,7 @@ def refuse_metric(metric: Metric, objective: ObjectiveConfig, name: str) -> None
     known = {one.name: one for one in objective.metrics if one.judged}
     if metric.name not in known:
         given = {one.name for one in objective.metrics}
-        why = "is no mean over units, so it cannot be judged" if metric.name in given else "is not measured"
+        why = "is not a mean over units, so it cannot be judged" if metric.name in given else "is not measured"
         raise ConfigError(
             f"metric={metric.name} {why} by objective={objective.kind} of {name}; use one of {', '.join(known)}.",
             reason="metric-not-judged",
@@ -138,7 +138,7 @@ def _require_same_text(plan: StudyPlan, data: dict[str, PreparedData]) -> None:
         )
     if plan.tune is not None and VALIDATION_SPLIT not in base.names:
         raise ConfigError(
-            f"tune chooses settings on the validation part, never on {split}, and the data have none; give data.validation, "
+            f"tune chooses settings on the validation part, never on {split}, but the data have none; give data.validation, "
             "or a share in data.split.",
             reason="no-validation-to-tune-on",
         )

@@ -169,7 +169,7 @@ def _trained(values: dict[str, Any], directory: RunDirectory) -> tuple[Run, list
         if not begun or isinstance(error, DiskFull | RunInUse):
             raise
         place = StudyDirectory(Path(values["study"])).set_aside(directory.root)
-        return resume_or_train(values, directory), [f"{error} The trial is run again; what was there is kept in {place}."]
+        return resume_or_train(values, directory), [f"{error} The trial is run again; the old files are in {place}."]
 
 
 def resume_or_train(values: dict[str, Any], directory: RunDirectory) -> Run:
