@@ -41,7 +41,7 @@ def command(
         bool,
         typer.Option(
             "--abstain",
-            help='Answer "I don\'t know" if the rule that `evaluate` fitted says the person was not in the training data.',
+            help='Answer "I don\'t know" if, by the rule that `evaluate` fitted, the person was probably not in training data.',
         ),
     ] = False,
     predictions: Annotated[
