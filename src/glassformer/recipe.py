@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from glassformer.data.config import DataConfig, replace_source
-from glassformer.data.reading.recipe_from_file import ENDINGS, is_text, recipe_for
+from glassformer.data.reading.default_recipe import ENDINGS, is_text, recipe_for
 from glassformer.data.tokenizers.base import TOKENIZERS, TokenizerConfig
 from glassformer.foundation.config import Config, fingerprint, override, value_at
 from glassformer.foundation.errors import ConfigError, UnknownName

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
+from glassformer.foundation.runtime import memory_bytes
 from glassformer.model.dims import Dims
 from glassformer.model.network import MODELS, NetworkConfig
 from glassformer.model.slots import (
@@ -106,8 +107,12 @@ class ModelConfig(NetworkConfig):
         return self.positions, self.mixer, self.merge, self.norm, self.feedforward, self.block, self.head
 
     def build(self, vocabulary: int, *, outputs: int | None = None, seed: int) -> Transformer:
-        from glassformer.model.transformer import build_model  # which knows this config
+        from glassformer.model.accounting import parts_of  # both know this config
+        from glassformer.model.transformer import build_model
 
+        weights = 4 * sum(part.parameters for part in parts_of(self, vocabulary, outputs=outputs))
+        if weights > (memory := memory_bytes()):  # Linux would grant it, and kill the process when it is filled
+            raise MemoryError(f"the weights alone take {weights / 2**30:,.0f} GiB, and this machine has {memory / 2**30:,.0f}")
         return build_model(self, vocabulary, outputs=outputs, seed=seed)
 
     def shapes(self, vocabulary: int, *, outputs: int | None = None) -> Transformer:

@@ -23,7 +23,7 @@ from glassformer.foundation.files import sha256_of_file, whole_folder
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.network import MODELS, Network, NetworkConfig
-from glassformer.pretrained.adapters import save_adapter, save_merged
+from glassformer.pretrained.adapter_export import save_adapter, save_merged
 from glassformer.pretrained.encoders import (
     LoadedEncoder,
     fingerprint_of_weights,

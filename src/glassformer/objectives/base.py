@@ -25,7 +25,7 @@ from glassformer.model.losses import IGNORED, token_cross_entropy
 from glassformer.model.network import Network
 
 
-class DataPart(Protocol):
+class Splits(Protocol):
     """One part of prepared data (the text, the questions, the labelled texts), by split."""
 
     @property
@@ -41,7 +41,7 @@ class Data(Protocol):
 
     tokenizer: Tokenizer
 
-    def part(self, name: str) -> DataPart:
+    def part(self, name: str) -> Splits:
         """The part called ``name``; raises if the data have none."""
 
 

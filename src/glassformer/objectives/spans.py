@@ -15,15 +15,15 @@ from torch import Tensor
 
 from glassformer.data.batches import Batch, shuffled
 from glassformer.data.tokenizers.base import MASK, Tokenizer
-from glassformer.evaluation.language import evaluating
 from glassformer.evaluation.results import EvaluationTools, Outcomes, Units
+from glassformer.evaluation.token_losses import evaluating
 from glassformer.foundation.errors import ConfigError, DataError
 from glassformer.foundation.metrics import LOSS, Metric
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.losses import IGNORED
 from glassformer.model.network import Network
 from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
-from glassformer.objectives.span_corruption import DRAWS, Draw, Marks, SpanRule, Start, TextLines, compose, draw
+from glassformer.objectives.span_rows import DRAWS, Draw, Marks, SpanRule, Start, TextLines, compose, draw
 
 ANSWER, END, PAD = "<answer>", "<end>", "<pad>"
 AHEAD = 64

@@ -12,7 +12,7 @@ from typing import Protocol, final, runtime_checkable
 from glassformer.foundation.progress import Watcher, duration
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.planning.plan import Trial
-from glassformer.study.planning.variants import Facts
+from glassformer.study.planning.variant_facts import Facts
 
 TAIL = 4096  # bytes at the end of a metrics file: a few records
 
