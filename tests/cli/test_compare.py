@@ -146,7 +146,7 @@ def test_what_confirms_and_what_adds_a_set_is_one_sentence(cli, recipe, words, c
     [
         (["--vary", "model.positoins=none"], 2, "There is no key 'model.positoins'"),
         (["--vary", "model.positions=learned"], 2, "No change is left to compare"),
-        (["--vary", "model.positions=none", "--seeds", "1"], 2, "one seed says nothing about the noise"),
+        (["--vary", "model.positions=none", "--seeds", "1"], 2, "one seed cannot show the noise"),
         (["--vary", "model.positions"], 2, "is not of the form key=value,value"),
         (["--vary", "model.positions=none", "--looks", "6,x"], 2, "--looks '6,x' must be numbers of seeds"),
         ([], 2, "nothing is varied; give --vary"),

@@ -131,7 +131,7 @@ class TestRefused:
             ({"model.positions": ["learned"]}, {}, ConfigError, "No change is left to compare"),
             ({}, {}, UsageError, "nothing is varied; give --vary"),
             ({"seed": [1, 2]}, {}, ConfigError, "sets seed"),
-            ({"model.merge": ["shift"]}, {"seeds": 1}, ConfigError, "one seed says nothing about the noise"),
+            ({"model.merge": ["shift"]}, {"seeds": 1}, ConfigError, "one seed cannot show the noise"),
             ({"model.merge": ["shift"]}, {"metric": "los"}, UnknownName, "Did you mean 'loss'"),
             ({"model.merge": ["shift"]}, {"metric": "accuracy"}, ConfigError, "metric has no 'accuracy'"),
             ({"model.merge": ["shift"]}, {"looks": [8, 6]}, ConfigError, "must be rising numbers of seeds"),

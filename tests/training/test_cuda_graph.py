@@ -34,7 +34,7 @@ def test_a_step_that_makes_the_processor_wait_runs_as_it_is(make_step, some_batc
     step = GraphedStep(make_step(), listener)
 
     def refuse(batch: object) -> object:
-        raise cuda_graph._NotForAGraph("it makes the processor wait for the GPU")
+        raise cuda_graph._NotForAGraph("it makes the CPU wait for the GPU")
 
     monkeypatch.setattr(step, "_capture", refuse)
     for number in range(3):
