@@ -56,7 +56,7 @@ SHORTEST = 3
 @MODELS.variant("pretrained")
 @final
 class PretrainedConfig(NetworkConfig):
-    """An encoder from a Hugging Face folder or name, with a head for labels; ``tuning`` says what of it is trained."""
+    """An encoder from a Hugging Face folder or name, with a head for labels; ``tuning`` selects what is trained."""
 
     folder: str = Field(min_length=1)
     tuning: Annotated[SerializeAsAny[TuningConfig], BeforeValidator(TUNINGS.parse)] = TUNINGS.default("full")

@@ -182,5 +182,5 @@ class ObjectiveConfig(VariantConfig):
 
 
 OBJECTIVES: Slot[ObjectiveConfig] = Slot(
-    "objective", "what the model is asked to predict", "glassformer.objectives", "glassformer.knowledge"
+    "objective", "what the model learns to predict", "glassformer.objectives", "glassformer.knowledge"
 )

@@ -32,7 +32,7 @@ SHOWN = 12
 @OBJECTIVES.variant("labels")
 @final
 class LabelsConfig(ObjectiveConfig):
-    """Each text gets one of the labels of the training texts; the network reads all of it at once."""
+    """Each text gets one of the training labels; the network reads the whole text at once."""
 
     reads: ClassVar[tuple[str, ...]] = ("labels",)
     judged_on: ClassVar[str] = "labels"

@@ -33,7 +33,7 @@ AHEAD = 64
 @OBJECTIVES.variant("spans")
 @final
 class SpansConfig(ObjectiveConfig):
-    """A hidden span of a line is written after it: ``prefix <mask> suffix <answer> span <end>`` (or T5's many spans).
+    """A span of a line is hidden and predicted after it: ``prefix <mask> suffix <answer> span <end>`` (or T5's many spans).
 
     Every token of the row predicts the next one, unless ``learn`` is ``answer``.
     """

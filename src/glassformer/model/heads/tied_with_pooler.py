@@ -14,7 +14,7 @@ from glassformer.model.slots import HEADS, HeadConfig, LinearHead, needs_the_voc
 @HEADS.variant("pooled")
 @final
 class PooledConfig(HeadConfig):
-    """Scores by the embedding's own matrix, and a map of the first token's vector for whoever asks (BERT's pooler)."""
+    """The tied head, plus a map of the first token's vector that no logit uses (BERT's pooler)."""
 
     def build(self, dims: Dims, embedding: nn.Embedding) -> Pooled:
         return Pooled(dims, embedding)
