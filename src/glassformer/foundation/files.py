@@ -97,7 +97,7 @@ def read_json(path: Path) -> Any:
         raise RunError(f"{path} does not exist.", reason="no-such-file") from None
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise RunError(
-            f"{path} is not valid JSON ({error}); it was changed or damaged after it was written.", reason="damaged-json"
+            f"{path} is not valid JSON ({error}); it was edited or damaged after it was written.", reason="damaged-json"
         ) from error
 
 

@@ -68,9 +68,7 @@ _Loader.add_implicit_resolver(
 def parse_yaml(text: str, source: str = "YAML") -> Any:
     """The value of one YAML document. ``source`` is how messages call it."""
     if len(text) > MAX_BYTES:
-        raise ConfigError(
-            f"{source} is larger than {MAX_BYTES >> 20} MiB; a recipe is a page of text.", reason="yaml-too-large"
-        )
+        raise ConfigError(f"{source} is larger than {MAX_BYTES >> 20} MiB; no recipe is that large.", reason="yaml-too-large")
     try:
         _Loader(text, source).refuse_unbounded()
         return _Loader(text, source).get_single_data()

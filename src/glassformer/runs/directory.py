@@ -152,7 +152,7 @@ class RunDirectory:
             values = parse_yaml(self.recipe_file.read_text(encoding="utf-8"), str(self.recipe_file))
         except (UnicodeDecodeError, ConfigError) as error:
             raise RunError(
-                f"{self.recipe_file} was changed or damaged after it was written ({error}).", reason="damaged-recipe"
+                f"{self.recipe_file} was edited or damaged after it was written ({error}).", reason="damaged-recipe"
             ) from error
         schema = values.pop("schema", None) if isinstance(values, dict) else None
         if schema != self.SCHEMA:

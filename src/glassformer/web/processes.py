@@ -35,7 +35,7 @@ class Processes:
         """Starts ``glassformer WORDS`` in its own session. At most one process per name."""
         before = self.find(name)
         if before is not None and before["alive"]:
-            raise RunError(f"{name} is being worked on already; wait for it, or stop it.")
+            raise RunError(f"{name} is already in use; wait for it, or stop it.")
         self.records.mkdir(parents=True, exist_ok=True)
         log = self._log(name)
         command = [sys.executable, "-m", "glassformer", *words]
@@ -115,7 +115,8 @@ def stop_run(run: RunDirectory) -> None:
         raise RunError(f"It is being trained on {node or 'another machine'}; stop it there.", reason="on-another-machine")
     if pid is None or not _is_ours(pid):  # for example a notebook, which the signal would kill
         raise RunError(
-            f"It is being trained by process {pid}, which is no `glassformer` command; stop it there.", reason="not-our-process"
+            f"It is being trained by process {pid}, which is not a `glassformer` command; stop it there.",
+            reason="not-our-process",
         )
     os.kill(pid, signal.SIGTERM)
 
