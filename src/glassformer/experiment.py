@@ -122,7 +122,7 @@ def train(
         checkpoint = _checkpoint_to_resume(folder, recipe, resume=bool(resume), watch=watch)
         parent = _parent(recipe, folder, plugins, allow_leaks, threads, watch) if checkpoint is None else None
         from_seed = checkpoint is None and parent is None
-        recorded = folder.read_environment() if folder.environment_file.exists() else {}  # of a resumed run
+        recorded = folder.read_environment("data", "threads") if folder.environment_file.exists() else {}  # of a resumed run
 
         # The machine. Another number of threads gives other bits, so a resumed run takes the number it began with.
         runtime = choose_runtime(
@@ -201,7 +201,7 @@ def train(
         discard_after(folder, last_good)
         for file in folder.files_after(last_good):
             file.unlink()
-        log.cut_after(last_good)
+        log.cut_after(last_good, watch.say)
 
         # What the run is, written before its first step.
         if not folder.tokenizer_file.exists():
@@ -239,6 +239,11 @@ def train(
         # The loop. What it calls: records, checkpoints, evaluations.
         remarks: list[str] = []
 
+        def say_once(sentence: str) -> None:
+            if sentence not in remarks:
+                remarks.append(sentence)
+                watch.say(sentence)
+
         def record(values: dict[str, Any]) -> None:
             """Logs a record; after an evaluation, the objective says once what the records give cause to say."""
             values = {**values, "tainted": True} if report.broken else values
@@ -247,10 +252,9 @@ def train(
             if listener is not None:
                 listener(dict(values))
             if any(name.startswith(VALIDATION) for name in values):
-                remark = recipe.objective.remark(log.read(), batches.steps_per_epoch)
-                if remark is not None and remark not in remarks:
-                    remarks.append(remark)
-                    watch.say(remark)
+                remark = recipe.objective.remark(log.read(say_once), batches.steps_per_epoch)
+                if remark is not None:
+                    say_once(remark)
 
         def save(state: TrainingState) -> None:
             log.sync()
@@ -274,7 +278,7 @@ def train(
                 record=record,
                 save=save,
                 evaluated=lambda at: _say_sample(network, data, recipe, samples, watch),
-                recorded=lambda at: next((r for r in log.read() if r["step"] == at and metric.recorded in r), None),
+                recorded=lambda at: next((r for r in log.read(say_once) if r["step"] == at and metric.recorded in r), None),
                 film=lambda at: save_snapshot(folder, at, saved_tensors(network)),
                 metric=metric,
                 watch=watch,

@@ -20,7 +20,15 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from glassformer.foundation.errors import DamagedCheckpoint, DiskFull, OptimizerDamaged, RunError, UsageError
-from glassformer.foundation.files import read_json, room_on_disk, sha256_of_file, sync_folder, write_json
+from glassformer.foundation.files import (
+    read_json,
+    read_json_object,
+    refuse_links,
+    room_on_disk,
+    sha256_of_file,
+    sync_folder,
+    write_json,
+)
 from glassformer.runs.directory import RunDirectory
 
 SCHEMA = 1
@@ -40,6 +48,7 @@ class Checkpoint:
 def save_checkpoint(run: RunDirectory, checkpoint: Checkpoint) -> Path:
     """Writes one checkpoint durably: once this returns, it survives a power cut."""
     target = run.checkpoint(checkpoint.step)
+    refuse_links(target)
     if target.exists():
         return target  # same run, same step: identical content
     draft = target.with_name(f".{target.name}.draft-{os.getpid()}")
@@ -92,7 +101,7 @@ def load_for_inference(folder: Path, warn: Callable[[str], None]) -> Checkpoint:
 
 
 def _read(folder: Path, *, optimizer: bool) -> Checkpoint:
-    state = read_json(folder / STATE)
+    state = read_json_object(folder / STATE, "step")
     try:
         model, memory = load_file(folder / MODEL), load_file(folder / OPTIMIZER) if optimizer else {}
     except (SafetensorError, OSError) as error:
@@ -113,6 +122,7 @@ def verify_checkpoint(folder: Path) -> None:
         raise DamagedCheckpoint(f"{folder / MANIFEST} is damaged ({error}).", reason="damaged-manifest") from error
     for name in (MODEL, STATE, OPTIMIZER):  # the optimizer last: then all other files are intact
         file, kind = folder / name, OptimizerDamaged if name == OPTIMIZER else DamagedCheckpoint
+        refuse_links(file)
         if not file.is_file():
             raise kind(f"{file} is missing.", reason="missing-file")
         if sha256_of_file(file) != checksums.get(name):
@@ -191,7 +201,7 @@ def _remove(folder: Path) -> None:
 
 def checkpoint_checksums(run: RunDirectory, step: int) -> dict[str, str]:
     """The sha256 of weights and optimizer state at ``step``, for comparing runs."""
-    checksums = read_json(run.checkpoint(step) / MANIFEST)["sha256"]
+    checksums = read_json_object(run.checkpoint(step) / MANIFEST, "sha256")["sha256"]
     return {name: checksums[name] for name in (MODEL, OPTIMIZER)}
 
 

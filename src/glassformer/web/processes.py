@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Any, final
 
 from glassformer.foundation.errors import RunError
-from glassformer.foundation.files import read_json, write_json
+from glassformer.foundation.files import SERVED, open_file, read_json, refuse_links, write_json
 from glassformer.runs.directory import RunDirectory
 
 LOG_TAIL = 4000
 """Characters of a log that the page shows."""
+MOST_BYTES = 1 << 20
+"""Bytes of a record."""
 
 
 @final
@@ -38,8 +40,9 @@ class Processes:
             raise RunError(f"{name} is being worked on already; wait for it, or stop it.")
         self.records.mkdir(parents=True, exist_ok=True)
         log = self._log(name)
+        refuse_links(self._record(name))  # before the process starts, which nobody would find again without its record
         command = [sys.executable, "-m", "glassformer", *words]
-        with log.open("wb") as stream:
+        with open_file(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as stream:
             process = subprocess.Popen(
                 command,
                 cwd=self.root,
@@ -47,7 +50,7 @@ class Processes:
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env={**os.environ, "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"},
+                env={**os.environ, "NO_COLOR": "1", "PYTHONUNBUFFERED": "1", SERVED: str(self.root)},
             )
         record = {
             "schema": 1,
@@ -66,7 +69,7 @@ class Processes:
         found = []
         for file in sorted(self.records.glob("*.json")) if self.records.is_dir() else []:
             try:
-                found.append(self._shown(read_json(file)))
+                found.append(self._shown(read_json(file, most=MOST_BYTES)))
             except (RunError, KeyError, TypeError, ValueError):
                 continue
         return found
@@ -151,9 +154,9 @@ def _ps(pid: int, what: str) -> str | None:
 
 def _tail(file: Path) -> str:
     try:
-        with file.open("rb") as stream:
+        with open_file(file) as stream:
             end = stream.seek(0, os.SEEK_END)
             stream.seek(max(0, end - LOG_TAIL))
             return stream.read().decode("utf-8", errors="replace")
-    except OSError:
+    except (OSError, RunError):
         return ""
