@@ -91,9 +91,14 @@ def test_a_line_without_an_end_is_left_out(tmp_path) -> None:
     assert [one["step"] for one in read_json_lines(file, damaged=named.append)] == [1, 2]
     assert len(named) == 1
     assert "line 2" in named[0]
+
+
+def test_curves_count_what_they_leave_out(tmp_path) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(b'{"step": 1, "loss": 3.0}\n' + b"\0" * (20 << 20) + b'\n{"a": 1}\n{x}\n{"step": 2, "loss": 2.0}\n{"st')
     curves = Curves(file)
     curves.update()
-    assert curves.damaged == 1 or curves.keys == []
+    assert (curves.length("loss"), curves.damaged) == (2, 3)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from glassformer.foundation.errors import RunError
 from glassformer.foundation.files import LONGEST_LINE, MOST_LINES_BYTES, open_file
 from glassformer.runs.records import NOT_FINITE, parse_record
 
+DROPPED = b"..."
 BLOCK = 4 << 20
 """Bytes that are read at once."""
 
@@ -85,7 +86,10 @@ class Curves:
         while block := stream.read(BLOCK):
             self._offset += len(block)
             *lines, torn = (self._torn + block).split(b"\n")
-            self._torn = torn if len(torn) <= LONGEST_LINE else b"?"  # no record: the rest of the line is dropped with it
+            if len(torn) > LONGEST_LINE:  # no record: the rest of the line is dropped with it
+                self.damaged += not torn.startswith(DROPPED)
+                torn = DROPPED
+            self._torn = torn
             self._append_records(lines)
         return True
 
@@ -94,6 +98,7 @@ class Curves:
             records = json.loads(b"[" + b",".join(line for line in lines if line) + b"]")
         except ValueError:  # including an incomplete line
             records = [parse_record(line) for line in lines]
+            self.damaged += sum(line.endswith(b"}") and not record for line, record in zip(lines, records))
         for record in records:
             step = record.get("step") if isinstance(record, dict) else None
             if not isinstance(step, int | float):
