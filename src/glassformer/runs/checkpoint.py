@@ -137,13 +137,14 @@ def newest_good(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint | 
     """
     weights_only: OptimizerDamaged | None = None
     later: list[str] = []  # about checkpoints older than that one: reported only if an older one is used
-    for step in reversed(run.steps()):
+    steps = run.steps()
+    for step in reversed(steps):
         try:
             found = load_checkpoint(run.checkpoint(step))
         except DamagedCheckpoint as error:
             if weights_only is None and isinstance(error, OptimizerDamaged):
                 weights_only = error
-            (warn if weights_only is None else later.append)(f"{error} Using the checkpoint before it.")
+            (warn if weights_only is None else later.append)(_skipped(error, step, steps))
         else:
             for sentence in later:
                 warn(sentence)
@@ -159,12 +160,17 @@ def newest_good(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint | 
 
 def newest_for_inference(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint | None:
     """The same for inference: the newest with intact weights, whatever its optimizer file."""
-    for step in reversed(run.steps()):
+    steps = run.steps()
+    for step in reversed(steps):
         try:
             return load_for_inference(run.checkpoint(step), warn)
         except DamagedCheckpoint as error:
-            warn(f"{error} Using the checkpoint before it.")
+            warn(_skipped(error, step, steps))
     return None
+
+
+def _skipped(error: DamagedCheckpoint, step: int, steps: list[int]) -> str:
+    return f"{error} {'There is no checkpoint before it.' if step == steps[0] else 'Using the checkpoint before it.'}"
 
 
 def last_checkpoint(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint:

@@ -59,9 +59,10 @@ class RunDirectory:
         return self.evaluations / f"{split.replace(':', '-')}-step-{step}.json"
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Locks the folder for training; raises if another process holds the lock. Leaves no empty folder behind."""
-        made = not self.root.exists()
+    def lock(self, *, made: bool = False) -> Iterator[None]:
+        """Locks the folder for training; raises if another process holds the lock. Leaves no empty folder behind, if it is new
+        or the caller has ``made`` it."""
+        made = made or not self.root.exists()
         self.root.mkdir(parents=True, exist_ok=True)
         with locked(self.lock_file, wait=False) as mine:
             if not mine:
