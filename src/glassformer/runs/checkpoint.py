@@ -21,7 +21,6 @@ from torch import Tensor
 
 from glassformer.foundation.errors import DamagedCheckpoint, DiskFull, OptimizerDamaged, RunError, UsageError
 from glassformer.foundation.files import (
-    read_json,
     read_json_object,
     refuse_links,
     room_on_disk,
@@ -117,9 +116,14 @@ def verify_checkpoint(folder: Path) -> None:
     if not (folder / MANIFEST).is_file():
         raise DamagedCheckpoint(f"{folder} has no {MANIFEST}: it is not a complete checkpoint.", reason="no-manifest")
     try:
-        checksums = dict(read_json(folder / MANIFEST)["sha256"])
+        manifest = read_json_object(folder / MANIFEST, "schema", "sha256")
+        checksums = dict(manifest["sha256"])
     except (RunError, KeyError, TypeError, ValueError) as error:
         raise DamagedCheckpoint(f"{folder / MANIFEST} is damaged ({error}).", reason="damaged-manifest") from error
+    if manifest["schema"] != SCHEMA:
+        raise DamagedCheckpoint(
+            f"{folder / MANIFEST} has schema {manifest['schema']!r}; this version reads {SCHEMA}.", reason="other-schema"
+        )
     for name in (MODEL, STATE, OPTIMIZER):  # the optimizer last: then all other files are intact
         file, kind = folder / name, OptimizerDamaged if name == OPTIMIZER else DamagedCheckpoint
         refuse_links(file)
