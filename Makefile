@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-slow check types format map setup clean
+.PHONY: demo test test-slow test-gpu check types format map setup clean
 
 CHECK_BIN := .venv-check/bin
 CHECK_STAMP := .venv-check/.installed
@@ -31,6 +31,14 @@ test: $(STAMP)
 
 test-slow: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m slow $(ARGS)
+
+# What can say something on CUDA, on one GPU: minutes. Where a machine has its own torch: make test-gpu GPU_PYTHON=python3.
+GPU_PYTHON ?= $(BIN)/python
+GPU_TESTS := training generation model networks checks checking objectives knowledge pretrained runs lens conformance evaluation \
+	benchmark test_experiment.py test_run.py test_assembly.py
+test-gpu:
+	OMP_NUM_THREADS=1 PYTHONPATH=src:$$PYTHONPATH $(GPU_PYTHON) -m pytest -n 14 --dist worksteal -m "not slow and not browser" \
+		--timeout 150 -p no:benchmark $(addprefix tests/,$(GPU_TESTS)) $(ARGS)
 
 # Style and the direction of imports: tools that read text, in an environment of their own, so that it takes seconds anywhere.
 check: $(CHECK_STAMP)

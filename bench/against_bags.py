@@ -21,9 +21,9 @@ import numpy as np
 import glassformer as gf
 from glassformer.assembly import tools_for
 from glassformer.data.data_kinds import data_kind
-from glassformer.evaluation.statistics import TwoCheckpoints, wilson
-from glassformer.study.inference.corrections import holm
-from glassformer.study.inference.two_way import TwoWayEffects, two_way_effects
+from glassformer.evaluation.interval_estimates import TwoCheckpoints, wilson
+from glassformer.study.statistics.corrections import holm
+from glassformer.study.statistics.two_way import TwoWayEffects, two_way_effects
 
 BAGS = ("bag of words", "word pairs")
 MARGIN = 0.01

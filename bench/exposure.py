@@ -18,8 +18,8 @@ import numpy as np
 
 import glassformer as gf
 from glassformer.data.tokenizers.base import Tokenizer
-from glassformer.evaluation.ranking import fit_logistic
-from glassformer.evaluation.statistics import wilson
+from glassformer.evaluation.auc import fit_logistic
+from glassformer.evaluation.interval_estimates import wilson
 from glassformer.foundation.files import write_json
 from glassformer.knowledge.questions import Questions, subject
 from glassformer.objectives.base import Data, ObjectiveConfig

@@ -32,9 +32,9 @@ from glassformer.foundation.registry import Slot  # noqa: E402
 from glassformer.recipe import built_in_recipes, list_variants, load_recipe, parent_recipe  # noqa: E402
 from glassformer.run import Run  # noqa: E402
 from glassformer.runs.checkpoint import checkpoint_checksums  # noqa: E402
-from glassformer.study.inference.verdict import decide  # noqa: E402
 from glassformer.study.planning.plan import BASE, StudyPlan  # noqa: E402
-from glassformer.study.values import read_values  # noqa: E402
+from glassformer.study.statistics.verdict import decide  # noqa: E402
+from glassformer.study.values_file import read_values  # noqa: E402
 
 STEPS = 6
 SHORT = {"training.steps": STEPS, "evaluation.every": 3, "checkpoint.every": 3, "checkpoint.best": True}

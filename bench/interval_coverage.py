@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from glassformer.evaluation.interval_estimates import ratio
 from glassformer.evaluation.language_metrics import DocumentLosses, language_metrics
-from glassformer.evaluation.statistics import ratio
 
 RESAMPLES = 999
 Texts = tuple[np.ndarray, np.ndarray]

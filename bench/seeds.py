@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import glassformer as gf
-from glassformer.evaluation.statistics import mean
+from glassformer.evaluation.interval_estimates import mean
 from glassformer.foundation.config import parse_assignment
 from glassformer.foundation.files import write_json
 

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 import glassformer as gf
-from glassformer.evaluation.language import token_losses
-from glassformer.evaluation.statistics import mean
+from glassformer.evaluation.interval_estimates import mean
+from glassformer.evaluation.token_losses import token_losses
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import write_json
 from glassformer.foundation.runtime import choose_device

@@ -20,8 +20,8 @@ import glassformer as gf
 from glassformer.assembly import tools_for
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import read_json, write_json
-from glassformer.study.inference.corrections import holm
-from glassformer.study.inference.two_way import two_way_effects
+from glassformer.study.statistics.corrections import holm
+from glassformer.study.statistics.two_way import two_way_effects
 from glassformer.study.study import Study
 
 MEASUREMENTS = Path(__file__).parents[1] / "docs" / "measurements"

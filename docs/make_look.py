@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 import glassformer as gf
-from glassformer.evaluation.statistics import mean
+from glassformer.evaluation.interval_estimates import mean
 from glassformer.figures.attention import draw_table
-from glassformer.figures.encode import save_figure
+from glassformer.figures.save import save_figure
 from glassformer.lens.page import render
 from glassformer.runs.film import moments
 

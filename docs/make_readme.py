@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 
 import glassformer as gf
-from glassformer.figures.encode import save_figure
 from glassformer.figures.intervals import IntervalRow, difference_intervals
+from glassformer.figures.save import save_figure
 from glassformer.study.study import Study
 
 PICTURES = Path(__file__).parent / "pictures"

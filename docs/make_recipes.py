@@ -18,9 +18,9 @@ PAGE = Path(__file__).with_name("recipes.md")
 
 TOP = """# Every key of a recipe
 
-Look up here what you can set. A recipe is one YAML file with these keys. Change any of them on the command line
+A recipe is one YAML file with these keys. Change any of them on the command line
 (`--set model.layers=2`) or in Python (`gf.train(recipe, set={"model.layers": 2})`). Only the data (`data.set` or `data.path`)
-and the length (`training.steps` or `training.epochs`) must be given. A **slot** is a key whose value is a named variant, alone
+and the length (`training.steps` or `training.epochs`) are required. A **slot** is a key whose value is a named variant, alone
 (`positions: alibi`) or with settings (`mixer: {kind: argmax, straight_through: true}`): [all variants](variants.md). You need
 no recipe to begin: `glassformer train mine.txt` chooses a small one and writes it to `RUN/recipe.yaml`. This page is generated
 by `python docs/make_recipes.py`.

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.evaluation.statistics import mean
-from glassformer.figures.encode import save_figure
+from glassformer.evaluation.interval_estimates import mean
+from glassformer.figures.cost_by_length import scaling
 from glassformer.figures.intervals import IntervalRow, difference_intervals
-from glassformer.figures.scaling import scaling
+from glassformer.figures.save import save_figure
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.yaml_text import parse_yaml
@@ -237,7 +237,7 @@ def measure() -> None:
 
 def spans(rows: int = 10_000, context: int = 128) -> dict[str, Any]:
     """How the rule of span corruption cuts and hides: lengths of the cut text, and the share that is hidden of it."""
-    from glassformer.objectives.span_corruption import DRAWS, SpanRule, TextLines, draw
+    from glassformer.objectives.span_rows import DRAWS, SpanRule, TextLines, draw
 
     rule = SpanRule(
         shortest=4, longest=context * 7 // 8, random_cut=True, mean_share=0.25, mean_span=None, salient=0.0, start="line"

@@ -14,7 +14,7 @@ from glassformer.data.batches import Batch
 from glassformer.training import cuda_graph, step_form
 from glassformer.training.cuda_graph import GraphedStep
 from glassformer.training.step import StepOutcome
-from glassformer.training.step_form import StepForm
+from glassformer.training.step_acceleration import StepForm
 
 WAITED = "called a synchronizing CUDA operation"
 

@@ -242,8 +242,8 @@ class TestTheTokenizerOfAPretrainedEncoder:
         assert self.recipe().to_dict()["tokenizer"] == self.OWN
         assert load_recipe("sst2-minilm").to_dict()["tokenizer"]["file"].endswith("all-MiniLM-L6-v2/tokenizer.json")
 
-    def test_is_what_a_recipe_that_says_char_means(self) -> None:
-        assert self.recipe(tokenizer="char") == self.recipe(tokenizer=self.OWN) == self.recipe()
+    def test_is_what_a_recipe_without_one_means(self) -> None:
+        assert self.recipe(tokenizer=self.OWN) == self.recipe()
 
     def test_no_other_can_be_chosen(self) -> None:
         with pytest.raises(ConfigError, match=r"tokenizer=word is not that of model.folder=models/bert.*leave tokenizer out"):

@@ -1,7 +1,7 @@
 # docs/snippets/course_attention.py
 import numpy as np
 
-from glassformer.figures.encode import save_figure
+from glassformer.figures.save import save_figure
 from glassformer.figures.style import line_look, new_axes, styled
 
 keys = np.array([[1, 0], [0, 1], [-1, -1]])

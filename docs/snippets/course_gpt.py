@@ -3,7 +3,7 @@ import math
 
 import glassformer as gf
 from glassformer.figures.curves import Curve, Points, learning_curves
-from glassformer.figures.encode import save_figure
+from glassformer.figures.save import save_figure
 
 run = gf.load("runs/first")
 measured = run.evaluate()

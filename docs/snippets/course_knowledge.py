@@ -2,7 +2,7 @@
 import numpy as np
 
 import glassformer as gf
-from glassformer.figures.encode import save_figure
+from glassformer.figures.save import save_figure
 from glassformer.figures.style import PALETTE, SOFT, new_axes, styled
 
 details = gf.load("runs/world").evaluate().details

@@ -1,6 +1,6 @@
 # docs/snippets/course_labels.py
 import glassformer as gf
-from glassformer.figures.encode import save_figure
+from glassformer.figures.save import save_figure
 from glassformer.figures.style import PALETTE, SOFT, new_axes, styled
 
 measured, orderless = (gf.load(run).evaluate() for run in ("runs/matches", "runs/orderless"))

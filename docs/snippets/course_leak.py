@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 
 import glassformer as gf
 from glassformer.figures.attention import scale
-from glassformer.figures.encode import save_figure
+from glassformer.figures.save import save_figure
 from glassformer.figures.style import styled
 
 

@@ -1,6 +1,6 @@
 # docs/snippets/course_looking.py
 import glassformer as gf
-from glassformer.figures.encode import save_figure
+from glassformer.figures.save import save_figure
 
 run = gf.load("runs/letters")
 for step in ("untrained", "last"):

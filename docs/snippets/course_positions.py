@@ -1,6 +1,6 @@
 # docs/snippets/course_positions.py
-from glassformer.figures.encode import save_figure
 from glassformer.figures.intervals import IntervalRow, difference_intervals
+from glassformer.figures.save import save_figure
 from glassformer.study.study import Study
 
 study, rows = Study.load("runs/positions"), []

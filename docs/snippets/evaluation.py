@@ -2,9 +2,9 @@
 import numpy as np
 import torch
 
-from glassformer.evaluation.language import evaluate_language
 from glassformer.evaluation.language_baselines import trivial_baselines
 from glassformer.evaluation.language_metrics import EvaluatedText
+from glassformer.evaluation.token_losses import evaluate_language
 
 lines = ["the cat sat on the mat. ", "a dog sat on a log. ", "the dog and the cat sat. "] * 40
 training, held_out = lines[:90], lines[90:]

@@ -1,6 +1,6 @@
 # docs/snippets/look.py
 import glassformer as gf
-from glassformer.figures.encode import save_figure
+from glassformer.figures.save import save_figure
 
 small = {"training.steps": 5, "model.layers": 2, "model.width": 32, "model.context": 32, "checkpoint.film": 3}
 run = gf.train("docstrings-char", set=small, out="runs/look")

@@ -3,9 +3,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from glassformer.evaluation.language import token_losses
+from glassformer.evaluation.interval_estimates import ratio
 from glassformer.evaluation.results import Units
-from glassformer.evaluation.statistics import ratio
+from glassformer.evaluation.token_losses import token_losses
 from glassformer.foundation.metrics import Metric
 from glassformer.objectives.base import OBJECTIVES
 from glassformer.objectives.next_token import NextTokenConfig

@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 
 import glassformer as gf
-from glassformer.evaluation.language import token_losses
-from glassformer.evaluation.statistics import mean
+from glassformer.evaluation.interval_estimates import mean
+from glassformer.evaluation.token_losses import token_losses
 
 SEEDS, STEPS, TOKENS = (int(word) for word in (sys.argv[1:] or ("5", "3000", "4096")))
 MERGES = ["concat", "reweight", "reweight_sequence", "reweight_position"]

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from glassformer.figures.encode import save_figure
 from glassformer.figures.intervals import IntervalRow, difference_intervals
+from glassformer.figures.save import save_figure
 from glassformer.foundation.metrics import LOSS
-from glassformer.study.inference.evidence import Problem, Trials
-from glassformer.study.inference.verdict import Rules, decide
+from glassformer.study.statistics.evidence import Problem, Trials
+from glassformer.study.statistics.verdict import Rules, decide
 
 rng = np.random.default_rng(4)
 tokens = rng.integers(50, 500, 1000)  # the length of each document

@@ -17,7 +17,7 @@ from glassformer.data.data_kinds import PreparedData, prepare_parts
 from glassformer.data.prepare import ProgressCallback
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.tokenizers.files import load_tokenizer
-from glassformer.evaluation.cached_baselines import packed_baselines
+from glassformer.evaluation.baseline_cache import packed_baselines
 from glassformer.evaluation.results import Baseline, EvaluationTools
 from glassformer.foundation.errors import ConfigError, RunError
 from glassformer.foundation.files import release_pages
@@ -27,7 +27,7 @@ from glassformer.foundation.runtime import Runtime
 from glassformer.model.network import Network
 from glassformer.objectives.base import ObjectiveConfig
 from glassformer.recipe import Recipe, is_run, parent_recipe, run_taken, with_files_found
-from glassformer.runs.baselines import load_arrays, save_baselines, unpacked
+from glassformer.runs.baselines_file import load_arrays, save_baselines, unpacked
 from glassformer.runs.checkpoint import MODEL, Checkpoint, checkpoint_checksums, newest_for_inference
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.weights import load_weights, take_weights

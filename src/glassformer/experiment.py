@@ -29,7 +29,7 @@ from glassformer.checking.gate import require_network, require_step, start_key, 
 from glassformer.checks.check_report import CheckReport
 from glassformer.data.batches import Batch
 from glassformer.data.data_kinds import PreparedData
-from glassformer.evaluation.language import evaluating
+from glassformer.evaluation.token_losses import evaluating
 from glassformer.foundation.config import diff
 from glassformer.foundation.errors import (
     ConfigError,
@@ -51,14 +51,14 @@ from glassformer.generation.texts import generate_texts
 from glassformer.model.network import Network
 from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recipe
 from glassformer.run import Run
-from glassformer.runs.baselines import save_baselines
+from glassformer.runs.baselines_file import save_baselines
 from glassformer.runs.checkpoint import Checkpoint, discard_after, newest_good, prune, save_checkpoint
 from glassformer.runs.directory import RunDirectory, find_runs
 from glassformer.runs.film import film_steps, save_snapshot
 from glassformer.runs.records import MetricsLog
 from glassformer.runs.weights import saved_tensors
 from glassformer.training.signals import StopRequested, StopSignal
-from glassformer.training.step_form import fastest_form, form_of
+from glassformer.training.step_acceleration import fastest_form, form_of
 from glassformer.training.trainer import Callbacks, Trainer, TrainingState
 
 MAY_CHANGE_ON_RESUME = (

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from glassformer.data.config import DataConfig, replace_source
-from glassformer.data.reading.recipe_from_file import ENDINGS, is_text, recipe_for
+from glassformer.data.reading.default_recipe import ENDINGS, is_text, recipe_for
 from glassformer.data.tokenizers.base import TOKENIZERS, TokenizerConfig
 from glassformer.foundation.config import Config, fingerprint, override, value_at
 from glassformer.foundation.errors import ConfigError, UnknownName
@@ -31,9 +31,9 @@ class Recipe(Config):
     """Data, tokenizer, model, objective, training, evaluation, checkpoints and the seed of one run."""
 
     about: str = ""
-    """What it is, for people; a run that was changed says what was changed."""
+    """A description, for people; with `--set` it lists the changes."""
     result: str = ""
-    """What it gave, for people; dropped when anything is changed."""
+    """The measured result, for people; removed when another key is changed."""
     data: DataConfig
     tokenizer: Annotated[SerializeAsAny[TokenizerConfig], BeforeValidator(TOKENIZERS.parse)] = TOKENIZERS.default("char")
     model: Annotated[SerializeAsAny[NetworkConfig], BeforeValidator(MODELS.parse)] = MODELS.default("transformer")
@@ -42,9 +42,9 @@ class Recipe(Config):
     evaluation: EvaluationConfig = EvaluationConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     init_from: str | None = None
-    """A run whose weights and tokenizer this one starts from; or a recipe, which is then trained first, inside this run."""
+    """A run whose weights and tokenizer this one starts from; or a recipe, which is trained first, inside this run."""
     seed: int = Field(default=0, ge=0)
-    """Decides the first weights, the order of the batches and dropout."""
+    """Determines the initial weights, the order of the batches and dropout."""
 
     @model_validator(mode="before")
     @classmethod

@@ -19,9 +19,9 @@ from glassformer.data.labels.label_batches import encode_texts
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.evaluation.abstaining import AbstainRule, Answer, AskOptions
-from glassformer.evaluation.language import token_losses
+from glassformer.evaluation.interval_estimates import TwoCheckpoints, paired
 from glassformer.evaluation.results import Baseline, Evaluation, Evaluator, Outcomes, save_evaluation, saved_evaluation
-from glassformer.evaluation.statistics import TwoCheckpoints, paired
+from glassformer.evaluation.token_losses import token_losses
 from glassformer.foundation.errors import GlassformerError, RunError, UsageError
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher

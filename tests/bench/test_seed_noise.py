@@ -11,8 +11,8 @@ import pytest
 import scipy.stats
 
 from glassformer.foundation.metrics import LOSS
-from glassformer.study.inference.evidence import Trials
-from glassformer.study.inference.verdict import Rules, decide
+from glassformer.study.statistics.evidence import Trials
+from glassformer.study.statistics.verdict import Rules, decide
 
 FILE = Path(__file__).parents[2] / "bench" / "seed_noise.py"
 

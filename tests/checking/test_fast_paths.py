@@ -31,7 +31,7 @@ from glassformer.model.transformer import Transformer, build_model
 from glassformer.training import cuda_graph
 from glassformer.training.cuda_graph import GraphedStep
 from glassformer.training.step import StepOutcome, TrainStep
-from glassformer.training.step_form import compile_loss
+from glassformer.training.step_acceleration import compile_loss
 
 CAUSAL = frozenset({"causality"})
 Loss = Callable[[dict[str, Tensor], Tensor | None], Tensor]

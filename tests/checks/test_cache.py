@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from glassformer.checks.check_report import Finding
+from glassformer.checks.forward_passes import Passes
 from glassformer.checks.laws import cache_fault
-from glassformer.checks.passes import Passes
 from glassformer.checks.subject import Probes, callable_subject
 
 TABLE = torch.randn(7, 5, generator=torch.Generator().manual_seed(0))

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.checks.check_report import Finding
+from glassformer.checks.forward_passes import Passes
 from glassformer.checks.laws import state_between_calls
-from glassformer.checks.passes import Passes
 from glassformer.checks.subject import Probes, callable_subject
 
 VOCABULARY, CONTEXT = 7, 9

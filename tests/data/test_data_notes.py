@@ -6,7 +6,7 @@ from glassformer.data import data_notes as notes
 from glassformer.data.config import SplitConfig
 from glassformer.data.reading.corpus import Document, Skipped
 from glassformer.data.reading.splits import Assignment, Survey
-from glassformer.data.token_files import Repeats, split_of_documents
+from glassformer.data.token_files import Duplicates, split_of_documents
 from glassformer.data.tokenizers.char import CharTokenizer
 from glassformer.data.tokenizers.word import WordTokenizer
 
@@ -55,11 +55,11 @@ def test_repeats_and_overlaps_name_an_example() -> None:
         "1 of 3 documents of train repeat an earlier one, for example train.txt, line 3, as in train.txt, line 1."
     ]
     assert notes.about_repeats(validation) == []
-    assert notes.about_overlap(train, validation, Repeats(1, ((1, 1),))) == (
+    assert notes.about_overlap(train, validation, Duplicates(1, ((1, 1),))) == (
         "1 of 2 documents of validation (50.0%) also occur in train, for example validation.txt, line 2, as in train.txt, "
         "line 2: figures on validation are too optimistic."
     )
-    assert notes.about_overlap(train, validation, Repeats()) == ""
+    assert notes.about_overlap(train, validation, Duplicates()) == ""
 
 
 def test_unknown_tokens_and_dropped_words() -> None:

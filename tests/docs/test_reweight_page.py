@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import glassformer as gf
-from glassformer.evaluation.statistics import mean
+from glassformer.evaluation.interval_estimates import mean
 from glassformer.recipe import load_recipe
 
 DOCS = Path(__file__).parents[2] / "docs"

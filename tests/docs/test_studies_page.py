@@ -93,7 +93,7 @@ def test_a_study_without_a_finished_trial_is_refused(maker: ModuleType, tmp_path
     from glassformer.study.planning.plan import StudyPlan
 
     plan = StudyPlan.parse({"base": {"model": {}}, "changes": [{"name": "x", "set": {"model.width": 3}}]})
-    StudyDirectory(tmp_path / "s").begin(plan, lambda settings: {"model": dict(settings)})
+    StudyDirectory(tmp_path / "s").begin(plan, lambda settings: {"data": {"set": "docstrings"}, "training": {"steps": 1}})
     with pytest.raises(RunError, match="has no finished trial"):
         maker.compact(Study.load(tmp_path / "s"))
 

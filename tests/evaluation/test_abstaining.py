@@ -17,8 +17,8 @@ from glassformer.evaluation.abstaining import (
     coverage_curve,
     threshold_for,
 )
+from glassformer.evaluation.auc import together
 from glassformer.evaluation.calibration import first_half
-from glassformer.evaluation.ranking import together
 from glassformer.objectives.base import OBJECTIVES
 
 

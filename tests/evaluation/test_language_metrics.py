@@ -13,7 +13,6 @@ import pytest
 import torch
 from tests.refusals import refused
 
-from glassformer.evaluation.language import document_losses
 from glassformer.evaluation.language_metrics import (
     LANGUAGE_METRICS,
     DocumentLosses,
@@ -23,6 +22,7 @@ from glassformer.evaluation.language_metrics import (
     language_metrics,
     word_weights,
 )
+from glassformer.evaluation.token_losses import document_losses
 from glassformer.foundation.errors import DataError
 
 

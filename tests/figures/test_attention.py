@@ -18,7 +18,7 @@ from glassformer.figures.attention import (
     draw_table,
     scale,
 )
-from glassformer.figures.encode import to_bytes
+from glassformer.figures.save import to_bytes
 from glassformer.foundation.estimate import Estimate
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from glassformer.figures import byhand
 from glassformer.figures.byhand import SMALLEST, answer_figure, pattern_figure, replacement_figure
-from glassformer.figures.encode import inline_svg
+from glassformer.figures.save import inline_svg
 
 GRID = np.linspace(0.1, 3, 5)
 

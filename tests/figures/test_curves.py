@@ -17,7 +17,7 @@ from glassformer.figures.curves import (
     smoothed,
     thinned,
 )
-from glassformer.figures.encode import to_bytes
+from glassformer.figures.save import to_bytes
 
 
 def lines(figure) -> dict[str, object]:

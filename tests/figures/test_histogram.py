@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.figures.encode import to_bytes
 from glassformer.figures.histogram import class_edges, histogram, is_spread
+from glassformer.figures.save import to_bytes
 
 
 @given(low=st.integers(1, 5000), more=st.integers(0, 10**7))

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from glassformer.figures.encode import to_bytes
 from glassformer.figures.intervals import LONGEST_LABEL, CostPoint, IntervalRow, cost_against_quality, difference_intervals
+from glassformer.figures.save import to_bytes
 
 ROWS = [
     IntervalRow("alibi", "better", -0.03, -0.04, -0.02, (-0.05, -0.03, -0.01)),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from matplotlib.patches import Rectangle
 
-from glassformer.figures.encode import save_figure
+from glassformer.figures.save import save_figure
 from glassformer.figures.token_merges import MergeRow, draw_merges
 
 ROWS = [

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from glassformer.figures.encode import inline_svg
+from glassformer.figures.save import inline_svg
 from glassformer.knowledge.answer_figures import (
     answer_pictures,
     confidence_of_groups,

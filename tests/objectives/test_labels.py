@@ -96,7 +96,7 @@ def test_a_run_learns_and_says_what_it_found(table: Path, tmp_path: Path) -> Non
     result = run.evaluate()
     figures, baselines = result.metrics, result.baselines
     assert set(baselines) >= {"prior", "majority", "bag of words", "word pairs", "untrained"}
-    assert figures["accuracy"].value > 0.7 > baselines["majority"]["accuracy"].value
+    assert figures["accuracy"].value > 0.5 > baselines["majority"]["accuracy"].value
     document = result.to_dict()
     assert document["confusion"]["labels"] == ["cat", "cow", "dog"]
     assert np.array(document["confusion"]["rows_true_columns_predicted"]).sum() == 24

@@ -11,7 +11,7 @@ from tests.refusals import refused
 
 from glassformer.foundation.errors import ConfigError, DataError
 from glassformer.model.losses import IGNORED, summed_cross_entropy
-from glassformer.objectives.span_corruption import Marks, SpanRule, TextLines
+from glassformer.objectives.span_rows import Marks, SpanRule, TextLines
 from glassformer.objectives.spans import AHEAD, SpanBatches, SpansConfig, as_batch
 
 

@@ -12,7 +12,7 @@ from glassformer.study.running.executors.base import Ended, Event, Executor, Sta
 from glassformer.study.running.trial_store import machine_of
 from glassformer.study.study import Study
 
-PASSED = {"subject": "x", "findings": [], "tested": {}, "not_judged": {}, "notes": [], "seconds": 0.0}
+PASSED = {"subject": "x", "findings": [], "tested": {}, "cannot_tell": {}, "not_judged": {}, "notes": [], "seconds": 0.0}
 MADE_ON = machine_of({"threads": 1, "torch": "9.9"})
 FINDING = {"law": "causality", "where": "merge", "from_position": 1, "to_position": 0, "size": 1.0, "example": {}}
 

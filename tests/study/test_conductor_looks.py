@@ -10,7 +10,7 @@ import pytest
 from tests.study.conducted import effects, luck, words
 
 from glassformer.foundation.errors import RunError
-from glassformer.study.inference.corrections import USUAL_LOOKS
+from glassformer.study.statistics.corrections import USUAL_LOOKS
 
 
 class TestLooks:

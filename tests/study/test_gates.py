@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from glassformer.foundation.metrics import LOSS
-from glassformer.study.inference.corrections import Looks, holm
-from glassformer.study.inference.evidence import Trials
-from glassformer.study.inference.two_way import two_way_effects
-from glassformer.study.inference.verdict import Rules, decide
 from glassformer.study.planning.power import detectable
+from glassformer.study.statistics.corrections import Looks, holm
+from glassformer.study.statistics.evidence import Trials
+from glassformer.study.statistics.two_way import two_way_effects
+from glassformer.study.statistics.verdict import Rules, decide
 
 DOCUMENTS, MARGIN = 150, 0.01
 TOKENS = np.random.default_rng(11).lognormal(5.0, 0.5, DOCUMENTS).round()

@@ -15,7 +15,7 @@ from glassformer.foundation.files import read_json
 from glassformer.foundation.metrics import Metric
 from glassformer.pages.page import Listing
 from glassformer.runs.directory import RunDirectory
-from glassformer.study.planning.variants import VariantBook
+from glassformer.study.planning.variant_facts import VariantBook
 from glassformer.study.reporting.study_report import study_page
 from glassformer.study.study import Study, over_seeds
 

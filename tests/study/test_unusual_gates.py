@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from glassformer.foundation.metrics import ACCURACY
-from glassformer.study.inference.corrections import Looks, holm
-from glassformer.study.inference.evidence import Analysis
-from glassformer.study.inference.tuning import tuning_variance
-from glassformer.study.inference.two_way import two_way_effects, unpaired
+from glassformer.study.statistics.corrections import Looks, holm
+from glassformer.study.statistics.evidence import Analysis
+from glassformer.study.statistics.selection_variance import tuning_variance
+from glassformer.study.statistics.two_way import two_way_effects, unpaired
 
 SEEDS, MARGIN = 8, 0.01
 QUICK, FULL = 300, 2000

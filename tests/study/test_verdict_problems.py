@@ -10,9 +10,9 @@ import pytest
 from tests.study.verdict_trials import FIXED, M, base, change, one
 
 from glassformer.foundation.metrics import LOSS
-from glassformer.study.inference.corrections import USUAL_LOOKS
-from glassformer.study.inference.evidence import Problem, Trials
-from glassformer.study.inference.verdict import Rules, decide
+from glassformer.study.statistics.corrections import USUAL_LOOKS
+from glassformer.study.statistics.evidence import Problem, Trials
+from glassformer.study.statistics.verdict import Rules, decide
 
 
 class TestInvalid:

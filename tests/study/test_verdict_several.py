@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tests.study.verdict_trials import FIXED, M, base, change, one
 
 from glassformer.foundation.metrics import LOSS
-from glassformer.study.inference.corrections import USUAL_LOOKS, Looks
-from glassformer.study.inference.evidence import Trials
-from glassformer.study.inference.verdict import Rules, decide
+from glassformer.study.statistics.corrections import USUAL_LOOKS, Looks
+from glassformer.study.statistics.evidence import Trials
+from glassformer.study.statistics.verdict import Rules, decide
 
 
 class TestSeveralChanges:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from glassformer.foundation.metrics import LOSS
-from glassformer.study.inference.evidence import Trials
-from glassformer.study.inference.verdict import Rules, decide
+from glassformer.study.statistics.evidence import Trials
+from glassformer.study.statistics.verdict import Rules, decide
 
 M = 737  # enough documents to rule out rare large losses at the margin of .01
 # Eight seed effects with mean 0 and sd 1, so that t is known beforehand.

@@ -39,7 +39,7 @@ from glassformer.objectives.next_token import NextTokenConfig
 from glassformer.training.config import TrainingConfig
 from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.step import TrainingLoss, TrainStep
-from glassformer.training.step_form import StepForm, accelerate
+from glassformer.training.step_acceleration import StepForm, accelerate
 
 OURS, ON_CPU, WITHOUT_CACHE = "glassformer", "glassformer on the CPU", "glassformer, no KV cache"
 TOKENS = 1 << 20

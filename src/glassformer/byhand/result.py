@@ -40,7 +40,7 @@ class Result(ABC):
 
     @final
     def _repr_html_(self) -> str:
-        from glassformer.figures.encode import inline_svg  # matplotlib takes half a second: only when something is drawn
+        from glassformer.figures.save import inline_svg  # matplotlib takes half a second: only when something is drawn
 
         paragraphs = "".join(f"<p>{html.escape(part)}</p>" for part in self.text.split("\n\n"))
         return f"<section><h3>{html.escape(self.title)}</h3>{paragraphs}<figure>{inline_svg(self.figure())}</figure></section>"

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from glassformer.checks.check_report import CheckReport, short_error
-from glassformer.checks.passes import relative, same_generators
-from glassformer.checks.paths import OTHER_PATH, check_loss, check_same
+from glassformer.checks.forward_passes import relative, same_generators
+from glassformer.checks.loss_laws import OTHER_PATH, check_loss, check_same
 from glassformer.checks.snapshot import Snapshot
 from glassformer.data.batches import Batch
 from glassformer.foundation.errors import GlassformerError
@@ -79,7 +79,7 @@ def check_compiled(step: TrainStep | GraphedStep, batch: Batch, *, laws: frozens
 def check_captured(step: GraphedStep, batch: Batch) -> list[CheckReport]:
     """The step as its CUDA graph replays it against the step it was captured from."""
     batch = _as_the_step_reads(step, batch)
-    # the second batch costs nothing whatever is drawn; a graph that reads the first again shows
+    # The second batch has no targets, so its loss must be 0: a graph that replays the first batch gives another value.
     reports = [_same(step.uncaptured, step, one, "the captured step") for one in (batch, _without_targets(batch))]
     return reports if step.replays(batch) else []  # what cannot be captured runs as it is
 

@@ -27,7 +27,7 @@ from glassformer.assembly import Parent, starting_network
 from glassformer.checking.fast_paths import check_generation, check_step, has_fast_paths
 from glassformer.checks.check import check_model
 from glassformer.checks.check_report import CheckReport
-from glassformer.checks.passes import same_generators
+from glassformer.checks.forward_passes import same_generators
 from glassformer.data.batches import Batch
 from glassformer.data.data_kinds import PreparedData
 from glassformer.data.disk_cache import cache_folder, cached_folder
@@ -43,7 +43,7 @@ from glassformer.model.transformer import Transformer
 from glassformer.recipe import Recipe
 from glassformer.training.cuda_graph import GraphedStep
 from glassformer.training.step import TrainStep
-from glassformer.training.step_form import form_of
+from glassformer.training.step_acceleration import form_of
 
 AREA, REPORT, SCHEMA = "checks", "report.json", 1
 MACHINE = (

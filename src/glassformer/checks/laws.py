@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from glassformer.checks.check_report import Finding, Law, short_error
-from glassformer.checks.passes import Passes, Region, Setting, differing, largest, locate
+from glassformer.checks.forward_passes import Passes, Region, Setting, differing, largest, locate
 from glassformer.checks.subject import SHORT, Cached, Padded, Probes, can_run
 
 EVALUATION, TRAINING = Setting(), Setting(mode="training")

@@ -82,7 +82,7 @@ def command(
 
 
 def _write(result: Result, path: Path) -> None:
-    from glassformer.figures.encode import save_figure
+    from glassformer.figures.save import save_figure
     from glassformer.foundation.files import write_atomically
 
     if path.suffix.lower() == ".html":

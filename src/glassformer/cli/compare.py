@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from glassformer.cli.console import out, print_json, say
-from glassformer.cli.live import watching_a_study
+from glassformer.cli.live_table import watching_a_study
 from glassformer.cli.options import Json, Plugin, Set, changes_of
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.plugins import load_plugins, plugin_flags

@@ -139,8 +139,8 @@ def stats_command(
 
         facts, lengths = measure(config, kind, test=test, progress=progress)
     if picture is not None:
-        from glassformer.figures.encode import save_figure
         from glassformer.figures.histogram import histogram
+        from glassformer.figures.save import save_figure
 
         save_figure(histogram(lengths, title=f"{facts['source']}: lengths of documents"), picture)
         say(f"The lengths of documents are drawn in {picture}.")

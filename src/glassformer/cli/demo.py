@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from glassformer.cli.console import out, print_json, say
-from glassformer.cli.live import watching_a_study
+from glassformer.cli.live_table import watching_a_study
 from glassformer.cli.options import Json, Set, changes_of
 
 PLAN = "demo"

@@ -12,8 +12,8 @@ from glassformer.cli.options import AllowLeaks, CheckpointOption, Json, Plugin, 
 from glassformer.foundation.errors import UsageError
 
 if TYPE_CHECKING:
+    from glassformer.evaluation.interval_estimates import TwoCheckpoints
     from glassformer.evaluation.results import Evaluation
-    from glassformer.evaluation.statistics import TwoCheckpoints
 
 
 def command(

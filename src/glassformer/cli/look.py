@@ -145,7 +145,7 @@ def _effects(look: Look, ablate: str, rows: list[list[int]] | None) -> HeadEffec
 
 
 def _write(looks: list[Look], file: Path, text: str, layer: int | None, head: int | None, *, kind: str) -> None:
-    from glassformer.figures.encode import save_figure
+    from glassformer.figures.save import save_figure
     from glassformer.foundation.files import write_atomically
     from glassformer.lens.page import render
 

@@ -13,7 +13,7 @@ from glassformer.cli.options import Json, Plugin
 
 if TYPE_CHECKING:
     from glassformer.run import Run
-    from glassformer.study.set_study import SetStudy
+    from glassformer.study.multi_set_study import SetStudy
     from glassformer.study.study import Study
 
 
@@ -36,7 +36,7 @@ def command(
 def _written(runs: Sequence[Path], page: Path | None, plugins: Sequence[Path]) -> tuple[Path, dict[str, Any]]:
     """The page's place, and what it holds in short."""
     from glassformer.study.directory import StudyDirectory
-    from glassformer.study.set_study import SetStudy
+    from glassformer.study.multi_set_study import SetStudy
 
     if len(runs) > 1:
         from glassformer.run_report import write_curves

@@ -189,7 +189,7 @@ def _print_words(words: Sequence[dict[str, Any]]) -> None:
 
 def _draw(words: Sequence[dict[str, Any]], file: Path) -> None:
     """One word's merges as a picture."""
-    from glassformer.figures.encode import save_figure
+    from glassformer.figures.save import save_figure
     from glassformer.figures.token_merges import MergeRow, draw_merges
 
     if len(words) != 1:

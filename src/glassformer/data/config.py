@@ -28,11 +28,11 @@ class SplitConfig(Config):
     validation: float = Field(default=0.1, ge=0, lt=1)
     """Share of the documents held out for validation."""
     test: float = Field(default=0.0, ge=0, lt=1)
-    """Share of the documents held out for the test, which training never reads."""
+    """Share of the documents held out for testing; training never reads them."""
     seed: int = Field(default=0, ge=0)
-    """Draws which documents; its own, so that runs with other seeds hold out the same."""
+    """Chooses the held-out documents. Independent of the run's `seed`, so all runs hold out the same ones."""
     stratify: bool = False
-    """Of labelled texts, hold out the share of each label by itself, so that none is missing by chance."""
+    """For labelled texts: hold out the same share of each label, so that none is missing by chance."""
 
     def held_out(self, *, validation: bool, test: bool) -> SplitConfig:
         """The same without the shares that are not held out, since there are files of their own."""
@@ -90,23 +90,23 @@ class DataConfig(Config):
     """``set`` (a named or a made-up one) or ``path`` (a file, a folder, or - for standard input), and how to read it."""
 
     set: Annotated[str | SerializeAsAny[GeneratedSetConfig] | None, BeforeValidator(_parsed_set)] = None
-    """A named set (`glassformer data list`), or a mapping with `kind` for a made-up one."""
+    """A named set (`glassformer data list`), or a mapping with `kind` for a generated one."""
     path: str | None = None
-    """A text of yours: a file, a folder, or `-` for standard input. A relative path counts from where you are, or from the
-    recipe's folder."""
+    """Your own text: a file, a folder, or `-` for standard input. Relative to the working directory, or else to the recipe's
+    folder."""
     validation: str | None = None
-    """A file of its own for validation; then no share is held out."""
+    """A separate validation file; then no share is held out."""
     test: str | None = None
-    """A file of its own for the test."""
+    """A separate test file; then no share is held out."""
     split: SplitConfig = SplitConfig()
     document: DocumentKind | None = None
-    """What one document is; chosen by the kind of file unless given."""
+    """What one document of a text file is; by default the whole file, or what the named set defines."""
     format: FormatKind | None = None
-    """How a file is read; known by its ending unless given."""
+    """The file format; by default recognised by the file's ending."""
     files: str | None = None
     """Which files of a folder, as a pattern such as `*.txt`."""
     text_column: str | int | None = None
-    """The column with the text, of jsonl, csv and tsv files: a name, or a number counted from 1."""
+    """In jsonl, csv and tsv files, the column with the text: a name, or a number counted from 1."""
     pair_column: str | int | None = None
     """The column with a second text, for objectives about pairs."""
     label_column: str | int | None = None
@@ -114,9 +114,9 @@ class DataConfig(Config):
     vocabulary: list[str] = Field(default_factory=list)
     """More text files that the tokenizer learns from."""
     bad_lines: Literal["refuse", "skip"] = "refuse"
-    """What to do with lines that cannot be read: stop with the line's number, or leave them out and say so."""
+    """What to do with unreadable lines: stop with the line's number, or skip and report them."""
     questions: Annotated[QuestionsConfig | None, BeforeValidator(_parsed_questions)] = None
-    """Questions about what the text says: a file, or files by split. A set may bring its own."""
+    """Questions about the text: a file, or files by split. A set may have its own."""
 
     @property
     def absent(self) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from glassformer.data.reading.corpus import Skipped
 from glassformer.data.reading.splits import Assignment, Survey
-from glassformer.data.token_files import Repeats, TokenSplit
+from glassformer.data.token_files import Duplicates, TokenSplit
 from glassformer.data.tokenizers.base import Tokenizer
 
 
@@ -58,7 +58,7 @@ def about_repeats(split: TokenSplit) -> list[str]:
     ]
 
 
-def about_overlap(train: TokenSplit, split: TokenSplit, again: Repeats) -> str:
+def about_overlap(train: TokenSplit, split: TokenSplit, again: Duplicates) -> str:
     if not again.count:
         return ""
     there, here = again.examples[0]

@@ -27,7 +27,7 @@ from glassformer.data.reading.sources import (
     stamp_of,
 )
 from glassformer.data.reading.splits import SPLITS, Assignment, Survey, require_split, survey
-from glassformer.data.token_files import TokenSplit, is_whole, open_split, repeats_of, split_of_documents, split_writers
+from glassformer.data.token_files import TokenSplit, duplicates_of, is_whole, open_split, split_of_documents, split_writers
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.foundation.config import fingerprint
@@ -272,7 +272,7 @@ class PreparedText:
             found += data_notes.about_unknown(split)
             if name != "train" and name not in self._overlaps:
                 train = self._splits["train"]
-                again = repeats_of(train.documents["hash"], split.documents["hash"])
+                again = duplicates_of(train.documents["hash"], split.documents["hash"])
                 self._overlaps[name] = data_notes.about_overlap(train, split, again)
         found += [sentence for sentence in self._overlaps.values() if sentence]
         found += data_notes.about_dropped(self.tokenizer)

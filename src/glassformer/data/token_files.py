@@ -43,7 +43,7 @@ DOCUMENT = np.dtype(
 
 
 @dataclass(frozen=True)
-class Repeats:
+class Duplicates:
     """The number of duplicates, and the first few as (document, the earlier one)."""
 
     count: int = 0
@@ -60,7 +60,7 @@ class TokenSplit:
     documents: np.ndarray
     sources: tuple[str, ...]
     unknown_tokens: int
-    repeats: Repeats  # documents that equal an earlier one of the same split
+    repeats: Duplicates  # documents that equal an earlier one of the same split
 
     @property
     def starts(self) -> np.ndarray:
@@ -266,7 +266,7 @@ def split_writers(
             stream.flush()
             os.fsync(stream.fileno())
     for name, folder in folders.items():
-        again = repeats_within(_mapped(folder / "documents.bin", DOCUMENT)["hash"])
+        again = duplicates_within(_mapped(folder / "documents.bin", DOCUMENT)["hash"])
         write_json(folder / "facts.json", {**facts[name], "repeats": [again.count, again.examples]})
 
 
@@ -291,7 +291,7 @@ def open_split(name: str, folder: Path, sources: Sequence[str]) -> TokenSplit:
         documents=_mapped(folder / "documents.bin", DOCUMENT),
         sources=tuple(sources),
         unknown_tokens=facts["unknown_tokens"],
-        repeats=Repeats(count, tuple((later, first) for later, first in examples)),
+        repeats=Duplicates(count, tuple((later, first) for later, first in examples)),
     )
 
 
@@ -306,14 +306,14 @@ def split_of_documents(name: str, tokenizer: Tokenizer, documents: Iterable[Docu
     facts = writer.finish()
     rows = np.frombuffer(table.getvalue(), DOCUMENT)
     ids = np.frombuffer(tokens.getvalue(), token_type(tokenizer.size))
-    return TokenSplit(name, ids, rows, sources, facts["unknown_tokens"], repeats_within(rows["hash"]))
+    return TokenSplit(name, ids, rows, sources, facts["unknown_tokens"], duplicates_within(rows["hash"]))
 
 
 def _mapped(file: Path, kind: np.dtype[Any]) -> np.ndarray:
     return np.memmap(file, kind, mode="r") if file.stat().st_size else np.zeros(0, kind)  # an empty file cannot be mapped
 
 
-def repeats_within(hashes: np.ndarray) -> Repeats:
+def duplicates_within(hashes: np.ndarray) -> Duplicates:
     """Documents that equal an earlier one of the same split."""
     count = 0
     found: list[tuple[int, int]] = []
@@ -329,10 +329,10 @@ def repeats_within(hashes: np.ndarray) -> Repeats:
         for place in np.sort(later)[:REPEAT_EXAMPLES].tolist():
             first = places[order[np.searchsorted(ordered, hashes[place])]]
             found.append((place, int(first)))
-    return Repeats(count, tuple(sorted(found)[:REPEAT_EXAMPLES]))
+    return Duplicates(count, tuple(sorted(found)[:REPEAT_EXAMPLES]))
 
 
-def repeats_of(train: np.ndarray, held_out: np.ndarray) -> Repeats:
+def duplicates_of(train: np.ndarray, held_out: np.ndarray) -> Duplicates:
     """Documents of ``held_out`` that also occur in ``train``."""
     order = np.argsort(held_out, kind="stable")
     ordered = np.asarray(held_out)[order]
@@ -345,4 +345,4 @@ def repeats_of(train: np.ndarray, held_out: np.ndarray) -> Repeats:
         hit = (values[at] == ordered) & (seen[order] < 0) if len(values) else np.zeros(len(ordered), bool)
         seen[order[hit]] = first[at[hit]] + start
     which = np.flatnonzero(seen >= 0)
-    return Repeats(len(which), tuple((place, int(seen[place])) for place in which[:REPEAT_EXAMPLES].tolist()))
+    return Duplicates(len(which), tuple((place, int(seen[place])) for place in which[:REPEAT_EXAMPLES].tolist()))

@@ -11,9 +11,9 @@ from typing import Any, Self, final
 
 import numpy as np
 
+from glassformer.evaluation.auc import fit_logistic
 from glassformer.evaluation.calibration import first_half
-from glassformer.evaluation.ranking import fit_logistic
-from glassformer.evaluation.statistics import wilson
+from glassformer.evaluation.interval_estimates import wilson
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.estimate import Estimate
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from glassformer.evaluation.statistics import wilson
+from glassformer.evaluation.interval_estimates import wilson
 
 BINS = 10
 _CLOSEST = 1e-9  # a confidence of exactly 0 or 1 has no log odds

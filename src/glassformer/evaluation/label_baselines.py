@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Self, final
 import numpy as np
 
 from glassformer.data.labels.labelled_texts import LabelledTexts
+from glassformer.evaluation.interval_estimates import mean
 from glassformer.evaluation.label_metrics import label_outcomes
 from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes, Units
-from glassformer.evaluation.statistics import mean
 
 INVERSE_REGULARISATION = 10.0
 """scikit-learn's ``C`` of the published comparison."""

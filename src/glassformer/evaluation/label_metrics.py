@@ -12,8 +12,8 @@ import numpy as np
 
 from glassformer.data.labels.labelled_texts import LabelledTexts
 from glassformer.evaluation.calibration import calibration
+from glassformer.evaluation.interval_estimates import mean, wilson
 from glassformer.evaluation.results import Outcomes, Units
-from glassformer.evaluation.statistics import mean, wilson
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import COLLAPSED_TO, VALIDATION, Metric

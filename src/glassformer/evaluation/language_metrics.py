@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from glassformer.evaluation.interval_estimates import mean, ratio
 from glassformer.evaluation.results import Outcomes, Units
-from glassformer.evaluation.statistics import mean, ratio
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import BITS_PER_BYTE, LOSS, Metric

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, final
 import numpy as np
 
 from glassformer.data.tokenizers.base import Tokenizer
-from glassformer.evaluation.statistics import AUTOCORRELATED_UNITS, ratio
+from glassformer.evaluation.interval_estimates import AUTOCORRELATED_UNITS, ratio
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import read_json_object, write_atomically, write_json

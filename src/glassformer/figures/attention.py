@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 
-from glassformer.figures.encode import printable
+from glassformer.figures.save import printable
 from glassformer.figures.style import GRID, INK, PALETTE, SOFT, new_axes, styled
 from glassformer.foundation.estimate import Estimate
 

@@ -10,7 +10,7 @@ import html
 from importlib.resources import files
 from string import Template
 
-from glassformer.figures.encode import printable
+from glassformer.figures.save import printable
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 

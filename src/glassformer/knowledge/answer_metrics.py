@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from glassformer.evaluation.abstaining import AbstainRule, abstention, confident, coverage_area, coverage_curve
+from glassformer.evaluation.auc import auc, together
 from glassformer.evaluation.calibration import calibration, first_half
-from glassformer.evaluation.ranking import auc, together
+from glassformer.evaluation.interval_estimates import wilson
 from glassformer.evaluation.results import Outcomes, Units
-from glassformer.evaluation.statistics import wilson
 from glassformer.foundation.distributions import t_upper
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.estimate import Estimate

@@ -25,8 +25,8 @@ from glassformer.generation.beams import BeamRule, Continuation, search, search_
 from glassformer.knowledge.answer_baselines import ANSWER_BASELINES, LONGEST_TEXT
 from glassformer.knowledge.answer_figures import answer_pictures
 from glassformer.knowledge.answer_metrics import ANSWER_METRICS, AnswerSet, answer_outcomes
+from glassformer.knowledge.hallucination_scores import retrieval_scores
 from glassformer.knowledge.questions import Questions
-from glassformer.knowledge.retrieval import retrieval_scores
 from glassformer.model.losses import IGNORED
 from glassformer.model.network import Network
 from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig

@@ -98,7 +98,7 @@ PEOPLES = (
 
 @GENERATED_SETS.variant("world")
 class WorldConfig(GeneratedSetConfig):
-    """A made-up register of people, told in many wordings; names sound like their region to the degree ``sound``."""
+    """A synthetic register of people in many wordings; ``sound`` sets how well a name's sound reveals its region."""
 
     people: int = Field(default=500, ge=20, le=2_000_000)
     sound: float = Field(default=0.5, ge=0, le=1)

@@ -32,8 +32,8 @@ from typing import Any
 import numpy as np
 
 from glassformer.figures.attention import ON_DARK, ON_LIGHT
-from glassformer.figures.encode import printable
 from glassformer.figures.html_document import html_document
+from glassformer.figures.save import printable
 from glassformer.lens.look import Look
 
 VERSION = 1

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
+from glassformer.foundation.runtime import memory_bytes
 from glassformer.model.dims import Dims
 from glassformer.model.network import MODELS, NetworkConfig
 from glassformer.model.slots import (
@@ -34,33 +35,33 @@ if TYPE_CHECKING:
 
 @MODELS.variant("transformer")
 class ModelConfig(NetworkConfig):
-    """A Transformer by its parts."""
+    """A Transformer built from named parts."""
 
     kind_is_written: ClassVar[bool] = False
     # The upper limits are far beyond any model of a lab: they refuse slips of the finger before anything is built.
     width: int = Field(default=128, ge=1, le=1 << 16)
-    """Numbers in the vector of a token (d_model, n_embd)."""
+    """Size of a token's vector (d_model, n_embd)."""
     layers: int = Field(default=4, ge=0, le=1 << 12)
-    """Blocks, one after the other."""
+    """Number of blocks."""
     heads: int = Field(default=4, ge=1, le=1 << 16)
-    """Heads of each mixer; they divide the width."""
+    """Heads per mixer; must divide the width unless `head_width` is set."""
     head_width: int | None = Field(default=None, ge=1, le=1 << 16)
-    """Numbers in each head's queries, keys and values (head_dim); none: the width divided by the heads."""
+    """Size of each head's queries, keys and values (head_dim); by default the width divided by the heads."""
     context: int = Field(default=128, ge=1, le=1 << 22)
-    """The longest row of tokens that is read at once (block_size)."""
+    """The most tokens read at once (block_size)."""
     dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
-    """Share of numbers set to zero while training."""
+    """Share of activations set to zero while training."""
     bias: bool = True
     """Whether linear maps and norms have biases."""
     causal: bool = True
-    """Whether a position sees only what stands before it. An objective that predicts the next token demands it, whatever is
-    said here."""
+    """Whether a position sees only itself and earlier ones. The checks refuse `false` for objectives that predict the next
+    token."""
     segments: int = Field(default=0, ge=0, le=1 << 10)
-    """Kinds of tokens that have a trained vector each (BERT's two: first and second text); 0: none."""
+    """Number of segment embeddings (BERT has two: first and second text); 0: none."""
     embedding_norm: bool = False
     """A norm after the embedding, before the first block (BERT)."""
     vocabulary: int | None = Field(default=None, ge=1, le=1 << 24)
-    """Rows of the embedding where they are more than the tokenizer's ids, as in some published models."""
+    """Rows of the embedding, if more than the tokenizer's ids, as in some published models."""
     positions: Annotated[SerializeAsAny[PositionsConfig], BeforeValidator(POSITIONS.parse)] = POSITIONS.default("learned")
     mixer: Annotated[SerializeAsAny[MixerConfig], BeforeValidator(MIXERS.parse)] = MIXERS.default("dot")
     merge: Annotated[SerializeAsAny[MergeConfig], BeforeValidator(MERGES.parse)] = MERGES.default("concat")
@@ -106,8 +107,12 @@ class ModelConfig(NetworkConfig):
         return self.positions, self.mixer, self.merge, self.norm, self.feedforward, self.block, self.head
 
     def build(self, vocabulary: int, *, outputs: int | None = None, seed: int) -> Transformer:
-        from glassformer.model.transformer import build_model  # which knows this config
+        from glassformer.model.accounting import parts_of  # both know this config
+        from glassformer.model.transformer import build_model
 
+        weights = 4 * sum(part.parameters for part in parts_of(self, vocabulary, outputs=outputs))
+        if weights > (memory := memory_bytes()):  # Linux would grant it, and kill the process when it is filled
+            raise MemoryError(f"the weights alone take {weights / 2**30:,.0f} GiB, and this machine has {memory / 2**30:,.0f}")
         return build_model(self, vocabulary, outputs=outputs, seed=seed)
 
     def shapes(self, vocabulary: int, *, outputs: int | None = None) -> Transformer:

@@ -204,12 +204,12 @@ def needs_the_vocabulary(config: HeadConfig, dims: Dims) -> str | None:
     )
 
 
-POSITIONS: Slot[PositionsConfig] = Slot("model.positions", "how positions are told apart", "glassformer.model.positions")
-MIXERS: Slot[MixerConfig] = Slot("model.mixer", "how tokens meet", "glassformer.model.mixers")
-MERGES: Slot[MergeConfig] = Slot("model.merge", "how heads are put together", "glassformer.model.merges")
+POSITIONS: Slot[PositionsConfig] = Slot("model.positions", "how positions are encoded", "glassformer.model.positions")
+MIXERS: Slot[MixerConfig] = Slot("model.mixer", "how tokens exchange information", "glassformer.model.mixers")
+MERGES: Slot[MergeConfig] = Slot("model.merge", "how attention heads are combined", "glassformer.model.merges")
 NORMS: Slot[NormConfig] = Slot("model.norm", "how vectors are normalised", "glassformer.model.norms")
 FEEDFORWARDS: Slot[FeedforwardConfig] = Slot(
-    "model.feedforward", "what happens inside each token", "glassformer.model.feedforwards"
+    "model.feedforward", "what is computed for each token alone", "glassformer.model.feedforwards"
 )
 BLOCKS: Slot[BlockConfig] = Slot("model.block", "how the parts of a layer are wired", "glassformer.model.blocks")
-HEADS: Slot[HeadConfig] = Slot("model.head", "how scores of the vocabulary are made", "glassformer.model.heads")
+HEADS: Slot[HeadConfig] = Slot("model.head", "how logits are computed", "glassformer.model.heads")

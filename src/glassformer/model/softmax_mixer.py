@@ -51,7 +51,7 @@ class SoftmaxMixer(Mixer):
         width = v_BHSE.shape[-1]
         if q_BHTE.shape[-1] == width:
             return self._fused_mix(q_BHTE, k_BHSE, v_BHSE, attention_context, bias_BHTS, scale)
-        # Torch's fastest kernels want one width: zeros add nothing to a product, and their mean is cut off again.
+        # The fastest kernels need queries, keys and values of one width: pad with zeros, and cut the padding off the output.
         scale = 1.0 / math.sqrt(q_BHTE.shape[-1]) if scale is None else scale
         wide = max(q_BHTE.shape[-1], width)
         q_BHTE, k_BHSE, v_BHSE = (F.pad(tensor, (0, wide - tensor.shape[-1])) for tensor in (q_BHTE, k_BHSE, v_BHSE))

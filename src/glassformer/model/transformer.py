@@ -161,13 +161,13 @@ class Transformer(Network):
 
 
 def _in_stream_precision(x_BTD: Tensor) -> Tensor:
-    """The residual stream is kept as the products are made: in bf16 it moves half the bytes (norms still sum in float32)."""
+    """Under autocast the residual stream has the autocast dtype: bf16 moves half the bytes (norms still sum in float32)."""
     device = x_BTD.device.type
     return x_BTD.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else x_BTD
 
 
 def build_model(config: ModelConfig, vocabulary: int, *, outputs: int | None = None, seed: int) -> Transformer:
-    """A model on the CPU in float32. Two models share the start of every part whose name and shape they share."""
+    """A model on the CPU in float32. With one seed, parameters of equal name and shape start equal in any two models."""
     model = Transformer(config, vocabulary, outputs)
     initialise(model, seed)
     return model

@@ -23,7 +23,7 @@ from glassformer.foundation.files import sha256_of_file, whole_folder
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.network import MODELS, Network, NetworkConfig
-from glassformer.pretrained.adapters import save_adapter, save_merged
+from glassformer.pretrained.adapter_export import save_adapter, save_merged
 from glassformer.pretrained.encoders import (
     LoadedEncoder,
     fingerprint_of_weights,
@@ -56,7 +56,7 @@ SHORTEST = 3
 @MODELS.variant("pretrained")
 @final
 class PretrainedConfig(NetworkConfig):
-    """An encoder from a Hugging Face folder or name, with a head for labels; ``tuning`` says what of it is trained."""
+    """An encoder from a Hugging Face folder or name, with a head for labels; ``tuning`` selects what is trained."""
 
     folder: str = Field(min_length=1)
     tuning: Annotated[SerializeAsAny[TuningConfig], BeforeValidator(TUNINGS.parse)] = TUNINGS.default("full")

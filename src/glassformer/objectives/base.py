@@ -25,7 +25,7 @@ from glassformer.model.losses import IGNORED, token_cross_entropy
 from glassformer.model.network import Network
 
 
-class DataPart(Protocol):
+class Splits(Protocol):
     """One part of prepared data (the text, the questions, the labelled texts), by split."""
 
     @property
@@ -41,7 +41,7 @@ class Data(Protocol):
 
     tokenizer: Tokenizer
 
-    def part(self, name: str) -> DataPart:
+    def part(self, name: str) -> Splits:
         """The part called ``name``; raises if the data have none."""
 
 
@@ -182,5 +182,5 @@ class ObjectiveConfig(VariantConfig):
 
 
 OBJECTIVES: Slot[ObjectiveConfig] = Slot(
-    "objective", "what the model is asked to predict", "glassformer.objectives", "glassformer.knowledge"
+    "objective", "what the model learns to predict", "glassformer.objectives", "glassformer.knowledge"
 )

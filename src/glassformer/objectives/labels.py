@@ -17,8 +17,8 @@ from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.evaluation.abstaining import Answer, AskOptions
 from glassformer.evaluation.label_baselines import LABEL_BASELINES, fit_label_baselines
 from glassformer.evaluation.label_metrics import LABEL_METRICS, collapsed_since, collapsed_to, label_outcomes
-from glassformer.evaluation.language import evaluating
 from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes
+from glassformer.evaluation.token_losses import evaluating
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.metrics import Metric
@@ -32,7 +32,7 @@ SHOWN = 12
 @OBJECTIVES.variant("labels")
 @final
 class LabelsConfig(ObjectiveConfig):
-    """Each text gets one of the labels of the training texts; the network reads all of it at once."""
+    """Each text gets one of the training labels; the network reads the whole text at once."""
 
     reads: ClassVar[tuple[str, ...]] = ("labels",)
     judged_on: ClassVar[str] = "labels"

@@ -12,10 +12,10 @@ from pydantic import Field
 
 from glassformer.data.batches import Batch, WindowBatches
 from glassformer.data.tokenizers.base import MASK, Tokenizer
-from glassformer.evaluation.language import evaluating
 from glassformer.evaluation.language_baselines import Unigram
 from glassformer.evaluation.language_metrics import EvaluatedText
 from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes, Units
+from glassformer.evaluation.token_losses import evaluating
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.metrics import Metric
 from glassformer.foundation.seeds import derive_seed

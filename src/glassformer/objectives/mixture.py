@@ -54,7 +54,7 @@ class MixedBatches:
 @OBJECTIVES.variant("mixture")
 @final
 class MixtureConfig(ObjectiveConfig):
-    """Objectives of text side by side in every batch: ``parts: {spans: {share: 0.85}, answers: {share: 0.15}}``.
+    """Several text objectives in every batch: ``parts: {spans: {share: 0.85}, answers: {share: 0.15}}``.
 
     A part is an objective by name with its share of the rows and its settings; ``judged_by`` is the one that is evaluated.
     """

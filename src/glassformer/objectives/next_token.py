@@ -7,10 +7,10 @@ from typing import Any, ClassVar, final
 
 from glassformer.data.batches import Batch, WindowBatches
 from glassformer.data.tokenizers.base import Tokenizer
-from glassformer.evaluation.language import How, document_losses, token_losses
 from glassformer.evaluation.language_baselines import Bigram, Uniform, Unigram, trivial_baselines
 from glassformer.evaluation.language_metrics import LANGUAGE_METRICS, EvaluatedText, language_outcomes
 from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes
+from glassformer.evaluation.token_losses import How, document_losses, token_losses
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.metrics import Metric

@@ -15,15 +15,15 @@ from torch import Tensor
 
 from glassformer.data.batches import Batch, shuffled
 from glassformer.data.tokenizers.base import MASK, Tokenizer
-from glassformer.evaluation.language import evaluating
 from glassformer.evaluation.results import EvaluationTools, Outcomes, Units
+from glassformer.evaluation.token_losses import evaluating
 from glassformer.foundation.errors import ConfigError, DataError
 from glassformer.foundation.metrics import LOSS, Metric
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.losses import IGNORED
 from glassformer.model.network import Network
 from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
-from glassformer.objectives.span_corruption import DRAWS, Draw, Marks, SpanRule, Start, TextLines, compose, draw
+from glassformer.objectives.span_rows import DRAWS, Draw, Marks, SpanRule, Start, TextLines, compose, draw
 
 ANSWER, END, PAD = "<answer>", "<end>", "<pad>"
 AHEAD = 64
@@ -33,7 +33,7 @@ AHEAD = 64
 @OBJECTIVES.variant("spans")
 @final
 class SpansConfig(ObjectiveConfig):
-    """A hidden span of a line is written after it: ``prefix <mask> suffix <answer> span <end>`` (or T5's many spans).
+    """A span of a line is hidden and predicted after it: ``prefix <mask> suffix <answer> span <end>`` (or T5's many spans).
 
     Every token of the row predicts the next one, unless ``learn`` is ``answer``.
     """

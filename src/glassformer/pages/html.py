@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import assert_never, final
 
-from glassformer.figures.encode import inline_svg, printable
 from glassformer.figures.html_document import html_document
+from glassformer.figures.save import inline_svg, printable
 from glassformer.pages.page import (
     Banner,
     Block,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import assert_never, final
 
-from glassformer.figures.encode import printable, save_figure
+from glassformer.figures.save import printable, save_figure
 from glassformer.pages.page import (
     Banner,
     Block,

@@ -1,4 +1,4 @@
-"""What a page is made of: paragraphs, tables, figures, verdicts. Data only; ``html_page`` and ``markdown`` write it.
+"""What a page is made of: paragraphs, tables, figures, verdicts. Data only; ``html`` and ``markdown`` write it.
 
 Text is text, never markup; only in sentences (paragraphs, banners, verdicts, captions, notes) is what stands between two
 backticks shown as code. Any table or figure can be marked as tainted, with the reason, and every writer shows it.

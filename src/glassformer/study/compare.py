@@ -17,13 +17,13 @@ from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.registry import variants_of
 from glassformer.foundation.runtime import choose_device
 from glassformer.recipe import Recipe, Source
+from glassformer.study.multi_set_study import SetStudy
 from glassformer.study.planning.plan import StudyPlan
 from glassformer.study.planning.planned_study import PlannedStudy, plan_studies
 from glassformer.study.running.executors.base import Executor, InlineExecutor
 from glassformer.study.running.executors.local import PER_GPU, LocalExecutor, cores
 from glassformer.study.running.study_runner import StudyRunner
 from glassformer.study.running.trial_store import TrialStore
-from glassformer.study.set_study import SetStudy
 from glassformer.study.study import Study
 
 On = Literal["local", "ray", "inline"]
@@ -160,7 +160,7 @@ def run_sets(planned: Sequence[PlannedStudy], how: Execution) -> SetStudy:
 
 
 def _inline() -> Executor:
-    from glassformer.study.running.work import perform
+    from glassformer.study.running.perform_task import perform
 
     return InlineExecutor(perform)
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from glassformer.evaluation.interval_estimates import AUTOCORRELATED_UNITS
 from glassformer.evaluation.results import text_table
-from glassformer.evaluation.statistics import AUTOCORRELATED_UNITS
 from glassformer.foundation.distributions import Floats, t_upper
 from glassformer.foundation.errors import RunError, UnknownName
 from glassformer.foundation.estimate import Estimate
@@ -29,15 +29,15 @@ from glassformer.pages.page import Cell, cell_text
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.history.attempts import attempts_of
 from glassformer.study.history.ledger import Attempt, Earlier, Ledger
-from glassformer.study.inference.evidence import Problem, Trials
-from glassformer.study.inference.tuning import tuning_variance
-from glassformer.study.inference.verdict import Verdict, decide
 from glassformer.study.planning.plan import BASE, StudyPlan
-from glassformer.study.planning.variants import Facts, VariantBook
+from glassformer.study.planning.variant_facts import Facts, VariantBook
 from glassformer.study.reporting.study_notes import notes_of, notes_of_trials, remarks_of_trials, share_spent
 from glassformer.study.reporting.wording import LEAK_FOUND, STEP_FOUND
 from glassformer.study.running.trial_results import TrialResult, gather_trials, metric_of, read_trial
-from glassformer.study.values import StudyValues, read_values, write_values
+from glassformer.study.statistics.evidence import Problem, Trials
+from glassformer.study.statistics.selection_variance import tuning_variance
+from glassformer.study.statistics.verdict import Verdict, decide
+from glassformer.study.values_file import StudyValues, read_values, write_values
 
 if TYPE_CHECKING:
     from glassformer.run import Run

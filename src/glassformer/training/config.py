@@ -14,19 +14,19 @@ class TrainingConfig(Config):
     """One step sees ``batch_size`` rows; ``accumulate`` micro-batches of it save memory."""
 
     steps: int | None = Field(default=None, ge=1)
-    """How many steps."""
+    """Number of steps."""
     epochs: float | None = Field(default=None, gt=0)
-    """Instead of steps: how often the training data are gone through."""
+    """Instead of steps: passes over the training data."""
     batch_size: int = Field(default=32, ge=1, le=1 << 20)
-    """Rows of one step."""
+    """Rows per step."""
     accumulate: int = Field(default=1, ge=1)
-    """Micro-batches that a batch is cut into, to save memory; without dropout the result is the same up to rounding."""
+    """Micro-batches per batch, to save memory; without dropout the result is the same up to rounding."""
     lr: float = Field(default=1e-3, gt=0)
-    """The highest learning rate; the schedule multiplies it."""
+    """The peak learning rate; the schedule multiplies it."""
     weight_decay: float = Field(default=0.1, ge=0)
-    """Of the weights that decay (`--dry-run` lists them)."""
+    """Weight decay; `--dry-run` lists the weights that decay."""
     clip: float | None = Field(default=1.0, gt=0)
-    """The longest gradient allowed; `null`: any."""
+    """Clip the gradient to this norm; `null`: no clipping."""
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
     """The share of each training target that is spread over the vocabulary; evaluation never smooths."""
     optimizer: Annotated[SerializeAsAny[OptimizerConfig], BeforeValidator(OPTIMIZERS.parse)] = OPTIMIZERS.default("adamw")
@@ -40,9 +40,9 @@ class TrainingConfig(Config):
     device: str = "auto"
     """`auto`, `cpu`, `cuda` or `cuda:1`."""
     log_every: int = Field(default=10, ge=1)
-    """On a GPU: steps between two readings of the loss."""
+    """On a GPU: steps between reads of the loss."""
     out_of_memory: Literal["stop", "halve"] = "stop"
-    """``halve``: cut the micro-batch in two and go on; the effective batch stays the same."""
+    """``halve``: halve the micro-batch and continue; the effective batch stays the same."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -63,25 +63,25 @@ class EvaluationConfig(Config):
     """When the validation split is read while training, whether that may end the run, and texts measured on their own."""
 
     every: int | None = Field(default=None, ge=1)
-    """Steps between evaluations; None: a tenth of the run."""
+    """Steps between evaluations; by default a tenth of the run."""
     by: str | None = None
-    """The metric that chooses the best checkpoint and that patience waits for; None: the objective's first."""
+    """The metric that chooses the best checkpoint and that ``patience`` watches; by default the objective's first."""
     batch_size: int | None = Field(default=None, ge=1)
-    """Rows at once in an evaluation; changes no figure."""
+    """Rows evaluated at once; does not change the results."""
     patience: int | None = Field(default=None, ge=1)
-    """Stop after this many evaluations without improvement. Off unless given."""
+    """Stop after this many evaluations without improvement; off by default."""
     texts: dict[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
-    """Single texts by name, which ``glassformer evaluate`` measures beside a split; training does not see them."""
+    """Single texts by name, which ``glassformer evaluate`` measures too; training does not see them."""
 
 
 class CheckpointConfig(Config):
     """When checkpoints are written, and which are kept."""
 
     every: int | None = Field(default=None, ge=1)
-    """Steps between checkpoints; None: a tenth of the run."""
+    """Steps between checkpoints; by default a tenth of the run."""
     keep: int = Field(default=2, ge=2)
-    """How many of the newest checkpoints stay."""
+    """How many of the newest checkpoints to keep."""
     best: bool = False
-    """Also keep the checkpoint that is best by ``evaluation.by``. Off unless asked."""
+    """Also keep the checkpoint that is best by ``evaluation.by``."""
     film: int | None = Field(default=None, ge=2, le=1000)
     """Also keep this many snapshots of the weights alone, close together at the start, for ``look --film``."""

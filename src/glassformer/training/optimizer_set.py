@@ -60,7 +60,8 @@ class OptimizerSet:
     def make_capturable(self) -> Callable[[], None]:
         """Moves what changes between steps (the rate, the count) onto the device, where a captured step reads it.
 
-        Gives what undoes it: a rate in float32 is rounded, so a step that is not captured after all has other bits with it.
+        Returns an undo function. On the device the rate is rounded to float32; if the capture fails, undo it, so that the
+        plain step gives exactly its usual result.
         """
         groups_before = [
             [{key: value for key, value in group.items() if key in ("lr", "capturable")} for group in optimizer.param_groups]

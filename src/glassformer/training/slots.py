@@ -92,7 +92,7 @@ class ScheduleConfig(VariantConfig):
         raise NotImplementedError
 
 
-OPTIMIZERS: Slot[OptimizerConfig] = Slot("training.optimizer", "how weights are changed", "glassformer.training.optimizers")
+OPTIMIZERS: Slot[OptimizerConfig] = Slot("training.optimizer", "how weights are updated", "glassformer.training.optimizers")
 SCHEDULES: Slot[ScheduleConfig] = Slot("training.schedule", "the learning rate over a run", "glassformer.training.schedules")
 
 

@@ -10,7 +10,7 @@ from glassformer.foundation.errors import ConfigError
 from glassformer.study.history.attempts import attempts_of, record_earlier_studies, refuse_same_runs
 from glassformer.study.history.ledger import Ledger
 from glassformer.study.planning.plan import StudyPlan, training_fingerprint
-from glassformer.study.planning.variants import VariantBook
+from glassformer.study.planning.variant_facts import VariantBook
 from glassformer.study.study import Study
 
 GOOD = [1.0, 1.01, 0.99, 1.0, 1.02, 0.98]

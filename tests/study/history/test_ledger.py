@@ -12,9 +12,9 @@ from tests.refusals import refused
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.metrics import LOSS
 from glassformer.study.history.ledger import LATER_STUDIES, Attempt, Earlier, Ledger, alpha_share
-from glassformer.study.inference.evidence import Trials
-from glassformer.study.inference.two_way import two_way_effects
-from glassformer.study.inference.verdict import Rules, decide
+from glassformer.study.statistics.evidence import Trials
+from glassformer.study.statistics.two_way import two_way_effects
+from glassformer.study.statistics.verdict import Rules, decide
 
 FIRST = Attempt("studies/a", "plan a", "base", "alibi", "text", "alibi", "rules", 0.01, 0, 8, "not decided", 0.2, "made", "")
 NOW = replace(FIRST, study="studies/b", plan="plan b", first_seed=8, verdict="", p=None)

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from glassformer.study.inference.evidence import sign_flip
-from glassformer.study.inference.two_way import two_way_effects
 from glassformer.study.planning.power import (
     FEWEST_SEEDS,
     MORE_DOCUMENTS,
@@ -18,6 +16,8 @@ from glassformer.study.planning.power import (
     documents_wanted,
     seeds_needed,
 )
+from glassformer.study.statistics.evidence import sign_flip
+from glassformer.study.statistics.two_way import two_way_effects
 
 # The table that is printed before the first run: detectable difference at 80 %, by seeds, for 1, 3 and 5 changes.
 TABLE = {6: (1.43, 1.88, 2.11), 8: (1.16, 1.45, 1.60), 12: (0.89, 1.08, 1.17), 16: (0.75, 0.90, 0.96)}

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from glassformer.foundation.metrics import ACCURACY, LOSS
-from glassformer.study.inference.evidence import Problem, Trials
-from glassformer.study.inference.verdict import Rules, decide
 from glassformer.study.reporting.wording import headline, listed, number, p_value, problem, waiting
+from glassformer.study.statistics.evidence import Problem, Trials
+from glassformer.study.statistics.verdict import Rules, decide
 
 
 @pytest.mark.parametrize(

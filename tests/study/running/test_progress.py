@@ -9,7 +9,7 @@ import pytest
 
 from glassformer.foundation.progress import duration
 from glassformer.study.planning.plan import Trial
-from glassformer.study.planning.variants import Facts
+from glassformer.study.planning.variant_facts import Facts
 from glassformer.study.running.progress import ProgressTracker, StudyProgress, last_step
 
 FACTS = {name: Facts("r", "d", "x", steps=10, step_flops=flops) for name, flops in (("base", 1), ("big", 3))}

@@ -14,9 +14,9 @@ from glassformer.foundation.errors import ConfigError, RunError
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.metrics import ACCURACY, BITS_PER_BYTE, LOSS
-from glassformer.study.inference.evidence import Problem
 from glassformer.study.planning.plan import Trial
 from glassformer.study.running.trial_results import TrialResult, gather_trials, metric_of, problem_of, read_trial, units_of
+from glassformer.study.statistics.evidence import Problem
 
 TRIAL = Trial("alibi", 3, {"seed": 3}, "alibi/seed-3")
 VALUES = np.array([1.0, 1.5, 0.5, 1.25, 0.0, 1.1])

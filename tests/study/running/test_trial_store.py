@@ -15,7 +15,7 @@ from glassformer.recipe import load_recipe
 from glassformer.study.compare import compare
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.planning.plan import FIRST_TUNING_SEED, StudyPlan, Trial
-from glassformer.study.planning.variants import Facts
+from glassformer.study.planning.variant_facts import Facts
 from glassformer.study.running.trial_results import TrialResult
 from glassformer.study.running.trial_store import MACHINE, StudyStore, TrialStore, code_sha256, machine_of, trial_key
 

@@ -115,7 +115,7 @@ def draw_splits(count: int, split: SplitConfig) -> np.ndarray:
 
 
 def draw_splits_by_class(classes: Sequence[str], split: SplitConfig) -> np.ndarray:
-    """The same for each class by itself: one with two members or more is in training and in what is held out first."""
+    """Splits each class separately. A class of two or more has members in training and in the first held-out split."""
     labels, of = np.zeros(len(classes), np.uint8), np.array(classes, dtype=object)
     for name in sorted(set(classes)):
         places = np.flatnonzero(of == name)

@@ -1,4 +1,4 @@
-"""Byte-pair encoding as a recipe's tokenizer: trained by ``data.bpe``, encoded by the ``tokenizers`` library.
+"""Byte-pair encoding as a recipe's tokenizer: trained by ``bpe_training``, encoded by the ``tokenizers`` library.
 
 Its file is a plain Hugging Face tokenizer.json, and the other way round a tokenizer.json with our rules (GPT-2's, for
 one) is read as this kind. ``pairs`` is the readable encoding; tests hold the library's ids equal to it.

@@ -171,7 +171,7 @@ class _WordCounts:
 
 @TOKENIZERS.variant("word")
 class WordTokenizerConfig(TokenizerConfig):
-    """Words and punctuation in Treebank manner ("do n't"), with UNK for rare ones.
+    """Words and punctuation in Treebank style ("do n't"), with UNK for rare ones.
 
     ``min_count`` is 2 by default: words seen once become UNK, so the model learns what an unknown word is. ``marks`` puts
     START and STOP around each document. ``vocab`` is the most ids there may be, special ones included.

@@ -18,7 +18,7 @@ from glassformer.model.tap import STREAM, Tap
 @BLOCKS.variant("no_residual")
 @final
 class NoResidualConfig(BlockConfig):
-    """part(norm(x)): the block ``pre`` without its residual sums, so that nothing passes a part by (an ablation)."""
+    """part(norm(x)): the block ``pre`` without its residual sums (an ablation)."""
 
     norms: ClassVar[int] = 2
     norm_at_end: ClassVar[bool] = True

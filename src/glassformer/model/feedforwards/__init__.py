@@ -1,1 +1,1 @@
-"""Feed-forwards: what happens inside each token. One file per variant; the interface is in model/slots.py."""
+"""Feed-forwards: what is computed for each token alone. One file per variant; the interface is in model/slots.py."""

@@ -16,7 +16,7 @@ from glassformer.model.tap import Tap
 @FEEDFORWARDS.variant("gated")
 @final
 class GatedConfig(FeedforwardConfig):
-    """SiLU(gate) times up, then down (SwiGLU, Shazeer 2020); 8/3 of the width costs what 4 costs without a gate."""
+    """SiLU(gate) times up, then down (SwiGLU, Shazeer 2020); 8/3 of the width costs as much as 4 without a gate."""
 
     expansion: float = Field(default=8 / 3, gt=0)
     inner: int | None = Field(default=None, gt=0)

@@ -1,1 +1,1 @@
-"""Heads: how scores of the vocabulary are made. One file per variant; the interface is in model/slots.py."""
+"""Heads: how logits are computed. One file per variant; the interface is in model/slots.py."""

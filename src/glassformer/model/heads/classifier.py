@@ -38,7 +38,7 @@ def first_seen(x_BTD: Tensor, key_padding_mask_BS: Tensor | None) -> Tensor:
 @HEADS.variant("classifier")
 @final
 class ClassifierConfig(HeadConfig):
-    """Scores of labels for a whole text: the mean (or the first) of its vectors, through hidden layers with ReLU."""
+    """Label logits of a whole text: the mean (or the first) of its vectors, through hidden ReLU layers."""
 
     pools: ClassVar[bool] = True
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"pool": "first", "hidden": []})

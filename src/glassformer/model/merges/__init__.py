@@ -1,1 +1,1 @@
-"""Merges: how heads are put together. One file per variant; the interface is in model/slots.py."""
+"""Merges: how attention heads are combined. One file per variant; the interface is in model/slots.py."""

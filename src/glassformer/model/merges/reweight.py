@@ -14,7 +14,7 @@ from glassformer.model.slots import MERGES, Merge, MergeConfig
 @MERGES.variant("reweight")
 @final
 class ReweightConfig(MergeConfig):
-    """Each head times its Frobenius norm over batch and time: as published, and a leak from the future and other rows.
+    """Each head times its Frobenius norm over batch and time, as published: leaks later tokens and other rows.
 
     Kept because its figures look good (docs/reweight.md); ``reweight_position`` is the honest form.
     """

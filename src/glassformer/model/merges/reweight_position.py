@@ -14,7 +14,7 @@ from glassformer.model.slots import MERGES, Merge, MergeConfig
 @MERGES.variant("reweight_position")
 @final
 class ReweightPositionConfig(MergeConfig):
-    """Each head times the norm of its own vector at each position: re-weighting that sees no other token (honest form)."""
+    """Each head times the norm of its own vector at each position: re-weighting without a leak."""
 
     def build(self, dims: Dims, layer: int) -> ReweightPosition:
         return ReweightPosition()

@@ -14,7 +14,7 @@ from glassformer.model.slots import MERGES, Merge, MergeConfig
 @MERGES.variant("reweight_sequence")
 @final
 class ReweightSequenceConfig(MergeConfig):
-    """Each head times its Frobenius norm over its own text: no leak between rows, but one from the future."""
+    """Each head times its Frobenius norm over its own text: leaks later tokens, but not other rows."""
 
     breaks: ClassVar[frozenset[str]] = frozenset({"causality", "padding", "cache"})
 

@@ -1,1 +1,1 @@
-"""Mixers: how tokens meet. One file per variant; the interface is in model/slots.py."""
+"""Mixers: how tokens exchange information. One file per variant; the interface is in model/slots.py."""

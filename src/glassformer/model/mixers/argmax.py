@@ -19,7 +19,7 @@ from glassformer.model.tap import BY_HEAD, PATTERN, Tap
 @MIXERS.variant("argmax")
 @final
 class ArgmaxConfig(MixerConfig):
-    """The value of the key most like the query, alone; queries and keys get no gradient (hard attention, after Xu et al. 2015).
+    """The value of the best-matching key alone; queries and keys get no gradient (hard attention, after Xu et al. 2015).
 
     A step has no slope, so queries and keys stay as they were drawn. ``straight_through`` lets the backward pass go
     through the softmax that the forward pass does not use (Bengio et al. 2013).

@@ -18,7 +18,7 @@ from glassformer.model.softmax_mixer import SoftmaxMixer
 @MIXERS.variant("synthesizer_random")
 @final
 class SynthesizerRandomConfig(MixerConfig):
-    """Random synthesizer: softmax of a table of scores, drawn at random and trained, for every text (Tay et al. 2020)."""
+    """Random synthesizer: softmax of one table of scores for all texts, random at first and trained (Tay et al. 2020)."""
 
     accepts_positions: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding", "bias"})
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"trained": False})

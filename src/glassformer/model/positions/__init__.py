@@ -1,1 +1,1 @@
-"""Positions: how positions are told apart. One file per variant; the interface is in model/slots.py."""
+"""Positions: how positions are encoded. One file per variant; the interface is in model/slots.py."""

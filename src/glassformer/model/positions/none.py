@@ -11,7 +11,7 @@ from glassformer.model.slots import POSITIONS, Positions, PositionsConfig
 @POSITIONS.variant("none")
 @final
 class NoneConfig(PositionsConfig):
-    """Nothing is added: only the causal mask tells positions apart (Haviv et al. 2022)."""
+    """Nothing is added: only the causal mask gives order (Haviv et al. 2022)."""
 
     def build(self, dims: Dims) -> Positions:
         return Positions()

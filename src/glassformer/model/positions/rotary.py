@@ -15,7 +15,7 @@ from glassformer.model.slots import POSITIONS, Positions, PositionsConfig
 @POSITIONS.variant("rotary")
 @final
 class RotaryConfig(PositionsConfig):
-    """Queries and keys turned by an angle that grows with the position, so scores know distances (RoPE, Su et al. 2021).
+    """Queries and keys rotated by an angle that grows with the position, so scores depend on distance (RoPE, Su et al. 2021).
 
     Number i of a head is paired with number i + E/2 (the layout of GPT-NeoX and Llama); pair i turns by base^(-2i/E).
     """

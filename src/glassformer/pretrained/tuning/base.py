@@ -208,5 +208,5 @@ def _skipped_positions(encoder: nn.Module) -> int:
 
 
 TUNINGS: Slot[TuningConfig] = Slot(
-    "model.tuning", "which numbers of a pretrained encoder are trained", "glassformer.pretrained.tuning"
+    "model.tuning", "which weights of a pretrained encoder are trained", "glassformer.pretrained.tuning"
 )

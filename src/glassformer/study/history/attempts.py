@@ -10,9 +10,9 @@ from glassformer.foundation.files import write_json
 from glassformer.foundation.plugins import plugin_checksums
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.history.ledger import BEGUN, SCHEMA, Attempt, Earlier, Ledger
-from glassformer.study.inference.verdict import Verdict
 from glassformer.study.planning.plan import BASE, StudyPlan
-from glassformer.study.planning.variants import VariantBook
+from glassformer.study.planning.variant_facts import VariantBook
+from glassformer.study.statistics.verdict import Verdict
 
 
 def attempts_of(plan: StudyPlan, book: VariantBook, study: str, verdicts: Mapping[str, Verdict] | None = None) -> list[Attempt]:

@@ -20,10 +20,10 @@ from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.files import sha256_of_text
 from glassformer.foundation.metrics import LOSS, Metric
 from glassformer.foundation.yaml_text import parse_yaml, read_yaml
-from glassformer.study.inference.corrections import ALPHA, USUAL_LOOKS, Looks
-from glassformer.study.inference.verdict import DEFAULT_MARGIN, Rules
 from glassformer.study.planning.power import FEWEST_SEEDS, detectable
 from glassformer.study.planning.search_space import Range, number_of_points, points_of
+from glassformer.study.statistics.corrections import ALPHA, USUAL_LOOKS, Looks
+from glassformer.study.statistics.verdict import DEFAULT_MARGIN, Rules
 
 BASE = "base"
 VALIDATION_SPLIT = "validation"

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.data.reading.recipe_from_file import is_text
+from glassformer.data.reading.default_recipe import is_text
 from glassformer.foundation.errors import ConfigError, UnknownName, UsageError
 from glassformer.foundation.yaml_text import read_yaml
 from glassformer.recipe import Recipe, Source, built_in_recipes, is_run, load_recipe, recipe_values, run_taken
 from glassformer.study.directory import StudyDirectory
-from glassformer.study.planning.confirm import confirmation
+from glassformer.study.planning.confirmation import confirmation
 from glassformer.study.planning.plan import Resolve, StudyPlan, built_in_studies, parse_vary, recipe_fingerprint
 from glassformer.study.planning.variant_data import refuse_metric
 from glassformer.study.study import Study

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from glassformer.foundation.distributions import chi_square_quantile, normal_quantile, t_upper
-from glassformer.study.inference.two_way import TwoWayEffects
+from glassformer.study.statistics.two_way import TwoWayEffects
 
 ALPHA = 0.05
 POWER = 0.8

@@ -21,9 +21,6 @@ from glassformer.foundation.metrics import BITS_PER_BYTE, LOSS, Metric
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.objectives.base import ObjectiveConfig
 from glassformer.recipe import Recipe
-from glassformer.study.inference.corrections import Looks
-from glassformer.study.inference.two_way import LARGE_LOSS, items_needed
-from glassformer.study.planning.matching import match, size_of
 from glassformer.study.planning.plan import (
     BASE,
     NOT_COMPARED,
@@ -34,8 +31,11 @@ from glassformer.study.planning.plan import (
     training_fingerprint,
 )
 from glassformer.study.planning.power import FEWEST_SEEDS
-from glassformer.study.planning.variants import Facts
+from glassformer.study.planning.size_matching import match, size_of
+from glassformer.study.planning.variant_facts import Facts
 from glassformer.study.running.trial_store import parent_checksum
+from glassformer.study.statistics.corrections import Looks
+from glassformer.study.statistics.two_way import LARGE_LOSS, items_needed
 
 
 def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT) -> dict[str, Facts]:

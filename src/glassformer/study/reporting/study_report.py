@@ -36,10 +36,10 @@ from glassformer.pages.page import (
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import MetricsLog
 from glassformer.study.directory import StudyDirectory
-from glassformer.study.inference.verdict import Verdict as StudyVerdict
+from glassformer.study.multi_set_study import SetStudy
 from glassformer.study.planning.plan import BASE
 from glassformer.study.reporting.wording import LEAK_FOUND, STEP_FOUND, number
-from glassformer.study.set_study import SetStudy
+from glassformer.study.statistics.verdict import Verdict as StudyVerdict
 from glassformer.study.study import Study
 
 COSTS = {"flops": "FLOPs of one run", "parameters": "parameters", "seconds": "seconds of one run"}

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from glassformer.foundation.estimate import Estimate
-from glassformer.study.inference.corrections import Looks
-from glassformer.study.inference.evidence import Evidence, Problem, upper_bound
 from glassformer.study.planning.power import FEWEST_SEEDS, MORE_TUNING
+from glassformer.study.statistics.corrections import Looks
+from glassformer.study.statistics.evidence import Evidence, Problem, upper_bound
 
 STEP_DIFFERS = "{it} trains by a step that differs from the plain step"
 LEAK_FOUND, STEP_FOUND = "a check found a leak", "the step that trains it differs from the plain step"

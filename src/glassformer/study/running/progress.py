@@ -14,7 +14,7 @@ from glassformer.foundation.files import open_file
 from glassformer.foundation.progress import Watcher, duration
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.planning.plan import Trial
-from glassformer.study.planning.variants import Facts
+from glassformer.study.planning.variant_facts import Facts
 
 TAIL = 4096  # bytes at the end of a metrics file: a few records
 

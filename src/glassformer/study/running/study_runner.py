@@ -18,17 +18,17 @@ from glassformer.foundation.plugins import loaded_plugins
 from glassformer.foundation.progress import Watcher, duration
 from glassformer.study.directory import REUSED, StudyDirectory
 from glassformer.study.history.attempts import record_earlier_studies, refuse_same_runs, withdraw_attempts
-from glassformer.study.history.baseline_bank import choose_design
-from glassformer.study.inference.evidence import Problem
-from glassformer.study.inference.tuning import affects_cost, best_setting, makes_another_model
+from glassformer.study.planning.design import choose_design
 from glassformer.study.planning.plan import BASE, Resolve, StudyPlan, Trial
 from glassformer.study.planning.variant_data import differing_key, prepared_facts
-from glassformer.study.planning.variants import Facts, VariantBook
+from glassformer.study.planning.variant_facts import Facts, VariantBook
 from glassformer.study.reporting.wording import STEP_DIFFERS, leak_found
 from glassformer.study.running.executors.base import Ended, Executor, Started, Task, refusal
 from glassformer.study.running.progress import ProgressTracker
 from glassformer.study.running.trial_results import TrialResult, metric_of, read_trial
 from glassformer.study.running.trial_store import StudyStore, TrialStore
+from glassformer.study.statistics.evidence import Problem
+from glassformer.study.statistics.selection_variance import affects_cost, best_setting, makes_another_model
 from glassformer.study.study import Study
 from glassformer.training.signals import StopSignal
 

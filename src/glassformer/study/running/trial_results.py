@@ -20,8 +20,8 @@ from glassformer.foundation.errors import ConfigError, GlassformerError, RunErro
 from glassformer.foundation.metrics import COLLAPSED_TO, VALIDATION, Metric
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import MetricsLog
-from glassformer.study.inference.evidence import Problem, Trials
 from glassformer.study.planning.plan import VALIDATION_SPLIT, Trial
+from glassformer.study.statistics.evidence import Problem, Trials
 
 Status = Literal["finished", "diverged", "failed", "pending"]
 

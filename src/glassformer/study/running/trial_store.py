@@ -24,11 +24,11 @@ from glassformer.foundation.progress import Watcher
 from glassformer.foundation.registry import unrecorded_parts
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import REUSED, StudyDirectory
-from glassformer.study.history.baseline_bank import bank_seeds, expected_power, run_noise
-from glassformer.study.inference.evidence import Problem
+from glassformer.study.planning.design import bank_seeds, expected_power, run_noise
 from glassformer.study.planning.plan import BASE, StudyPlan, Trial, recipe_fingerprint
-from glassformer.study.planning.variants import Facts
+from glassformer.study.planning.variant_facts import Facts
 from glassformer.study.running.trial_results import TrialResult, metric_of, read_trial
+from glassformer.study.statistics.evidence import Problem
 
 AREA = "trials"
 MANIFEST = "kept.json"

@@ -1,1 +1,1 @@
-"""Optimizers: how weights are changed. One file per variant; the interface is in training/slots.py."""
+"""Optimizers: how weights are updated. One file per variant; the interface is in training/slots.py."""

@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from glassformer.foundation.errors import UsageError
 from glassformer.web.app_state import state_of
-from glassformer.web.blocks import picture_address
+from glassformer.web.page_json import picture_address
 from glassformer.web.replies import body, reply
 
 

@@ -19,7 +19,7 @@ from glassformer.foundation.config import Config
 from glassformer.foundation.errors import UsageError
 from glassformer.pages.page import Block, FigureBlock
 from glassformer.web.app_state import AppState, json_route, state_of
-from glassformer.web.blocks import blocks_to_dicts
+from glassformer.web.page_json import blocks_to_dicts
 from glassformer.web.replies import text_of
 from glassformer.web.served_folder import NotFound
 

@@ -22,10 +22,10 @@ from glassformer.pages.page import Block, Paragraph, Table
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.live_curves import Curves
 from glassformer.runs.overview import metric_of, progress_of
-from glassformer.study.inference.evidence import Problem
 from glassformer.study.running.trial_results import only_differs, problem_of
+from glassformer.study.statistics.evidence import Problem
 from glassformer.web.app_state import AppState, json_route, state_of
-from glassformer.web.blocks import blocks_to_dicts
+from glassformer.web.page_json import blocks_to_dicts
 from glassformer.web.replies import number_of, reply, text_of
 from glassformer.web.served_folder import NotFound
 

@@ -14,7 +14,7 @@ from glassformer.runs.directory import RunDirectory, find_runs
 from glassformer.runs.overview import file_signature, progress_of
 from glassformer.study.directory import StudyDirectory
 from glassformer.web.app_state import AppState, json_route, state_of
-from glassformer.web.blocks import page_to_dict
+from glassformer.web.page_json import page_to_dict
 from glassformer.web.replies import text_of
 
 

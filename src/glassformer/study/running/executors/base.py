@@ -17,7 +17,7 @@ from glassformer.foundation.errors import ConfigError, GlassformerError, RunErro
 
 @dataclass(frozen=True)
 class Task:
-    """One piece of work: what to do (``study/running/work.py`` knows how), what it is called in sentences, and its values."""
+    """One piece of work: its kind (``study/running/perform_task.py`` does it), its name in messages, and its values."""
 
     kind: str
     label: str

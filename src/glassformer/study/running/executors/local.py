@@ -220,7 +220,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever a plugin prints goes where logs go, not between the answers
     tasks = listen(sys.stdin, lambda: os._exit(0))
-    from glassformer.study.running.work import perform
+    from glassformer.study.running.perform_task import perform
 
     serve(tasks, answers, functools.partial(perform, own_process=True))
 

@@ -76,7 +76,7 @@ class RayExecutor(Executor):
 
 def _perform(task: dict[str, Any]) -> dict[str, Any]:
     """Runs on the node, and imports torch only there."""
-    from glassformer.study.running.work import perform
+    from glassformer.study.running.perform_task import perform
 
     return perform(Task.from_dict(task))
 

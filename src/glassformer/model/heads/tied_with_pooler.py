@@ -1,0 +1,44 @@
+"""The tied head beside BERT's pooler: for encoders that were published without scores of the vocabulary."""
+
+from __future__ import annotations
+
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.slots import HEADS, HeadConfig, LinearHead, needs_the_vocabulary
+
+
+@HEADS.variant("pooled")
+@final
+class PooledConfig(HeadConfig):
+    """The tied head, plus a map of the first token's vector that no logit uses (BERT's pooler)."""
+
+    def build(self, dims: Dims, embedding: nn.Embedding) -> Pooled:
+        return Pooled(dims, embedding)
+
+    def incompatibility(self, dims: Dims) -> str | None:
+        return needs_the_vocabulary(self, dims)
+
+    def parameters(self, dims: Dims) -> int:
+        return (dims.width + 1) * dims.width
+
+    def untrained(self, dims: Dims) -> dict[str, slice]:
+        """No score depends on the pooler."""
+        return {"head.pooler.weight": slice(0, dims.width), "head.pooler.bias": slice(0, dims.width)}
+
+    def flops(self, dims: Dims, batch: int, length: int) -> int:
+        return matmul_flops(batch * length, dims.width, dims.vocabulary)
+
+
+@final
+class Pooled(LinearHead):
+    def __init__(self, dims: Dims, embedding: nn.Embedding) -> None:
+        super().__init__(embedding.weight)
+        self.pooler = nn.Linear(dims.width, dims.width)
+
+    def pooled(self, x_BTD: Tensor) -> Tensor:
+        """One vector for each row, [B, D]."""
+        return torch.tanh(self.pooler(x_BTD[:, 0]))

@@ -1,0 +1,112 @@
+"""Studies of the same changes on several data sets -> one object with the overall verdicts.
+
+Each set has an ordinary study in its own folder; ``sets.json`` beside them lists them. Imports no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, final
+
+from glassformer.foundation.errors import RunError
+from glassformer.foundation.files import read_json, write_json
+from glassformer.foundation.metrics import Metric
+from glassformer.study.history.ledger import SETS_FILE
+from glassformer.study.statistics.meta_analysis import Overall, over_sets
+from glassformer.study.study import Study
+
+
+@final
+@dataclass(frozen=True)
+class SetStudy:
+    """The same changes on several sets: a study on each, by the set's name, and the verdicts over all."""
+
+    folder: Path
+    studies: Mapping[str, Study]
+    SCHEMA: ClassVar[int] = 1
+
+    @classmethod
+    def exists(cls, folder: Path | str) -> bool:
+        return (Path(folder) / SETS_FILE).is_file()
+
+    @classmethod
+    def begin(cls, folder: Path, names: list[str]) -> None:
+        """Writes the list of studies before the first run; raises if the folder holds another list."""
+        file = folder / SETS_FILE
+        if not file.is_file():
+            folder.mkdir(parents=True, exist_ok=True)
+            write_json(file, {"schema": cls.SCHEMA, "names": names})
+            return
+        before = cls._names(folder)
+        if before != names:
+            raise RunError(
+                f"{folder} holds the sets {', '.join(before)}, not {', '.join(names)}; name another folder with --out.",
+                reason="other-sets",
+            )
+
+    @classmethod
+    def load(cls, folder: Path | str) -> SetStudy:
+        """The studies of a folder, finished or not."""
+        folder = Path(folder)
+        return cls(folder, {name: Study.load(folder / name) for name in cls._names(folder)})
+
+    @classmethod
+    def _names(cls, folder: Path) -> list[str]:
+        file = folder / SETS_FILE
+        try:
+            document = read_json(file)
+            if document["schema"] != cls.SCHEMA:
+                raise RunError(
+                    f"{file} has schema {document['schema']!r}; this version reads {cls.SCHEMA}.", reason="other-schema"
+                )
+            return [str(name) for name in document["names"]]
+        except (KeyError, TypeError) as error:
+            raise RunError(
+                f"{file} is damaged ({error}); the same compare command writes it again once it is removed.", reason="damaged"
+            ) from error
+
+    @property
+    def first(self) -> Study:
+        return next(iter(self.studies.values()))
+
+    @property
+    def metric(self) -> Metric:
+        return self.first.metric
+
+    @cached_property
+    def verdicts(self) -> list[Overall]:
+        """One per change, over all sets."""
+        single = {name: study.verdicts for name, study in self.studies.items()}
+        names = [one.variant for one in self.first.verdicts]
+        earlier = {name: [study.earlier[name] for study in self.studies.values() if name in study.earlier] for name in names}
+        return over_sets(single, self.metric, self.first.plan.same_within, self.first.plan.alpha, earlier)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "verdicts": [one.to_dict() for one in self.verdicts],
+            "study": str(self.folder),
+            "metric": self.metric.name,
+            "margin": self.first.plan.same_within,
+            "sets": {name: study.to_dict() for name, study in self.studies.items()},
+        }
+
+    def write(self) -> None:
+        """Writes the results to ``sets.json``."""
+        write_json(self.folder / SETS_FILE, {"schema": self.SCHEMA, "names": list(self.studies), **self.to_dict()})
+
+    def report(self, out: Path | str | None = None) -> Path:
+        """Writes the self-contained page (and, in the common folder, Markdown with figures); returns its path."""
+        from glassformer.study.reporting.study_report import write_report
+
+        return write_report(self, out)
+
+    def __str__(self) -> str:
+        overall = ["Over all sets", *(f"[{one.verdict}] {one.sentence}" for one in self.verdicts)]
+        return "\n\n".join(["\n".join(overall), *(f"{name}\n{study}" for name, study in self.studies.items())])
+
+    def __repr__(self) -> str:
+        words = ", ".join(f"{one.variant}: {one.verdict}" for one in self.verdicts)
+        return f"SetStudy({str(self.folder)!r}, {words})"

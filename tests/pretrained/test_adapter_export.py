@@ -1,0 +1,123 @@
+"""Adapters in peft's format and merged folders: plain peft and plain transformers give our scores."""
+
+from __future__ import annotations
+
+import errno
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from glassformer.foundation.errors import DiskFull, UsageError
+from glassformer.networks.pretrained_encoder import PretrainedConfig
+from glassformer.pretrained import adapter_export as adapters
+from glassformer.pretrained.adapter_export import save_adapter, save_merged
+
+transformers = pytest.importorskip("transformers")
+peft = pytest.importorskip("peft")
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries' own advice
+WORDS = 37
+TUNINGS = ["lora", {"kind": "prompt", "length": 5}, {"kind": "prefix", "length": 6}]
+
+
+def tuned(folder: Path, **settings: Any) -> Any:
+    """A network whose trained numbers are no longer where they began."""
+    network = PretrainedConfig.parse({"folder": str(folder), "context": 20, **settings}).build(WORDS, outputs=3, seed=1).eval()
+    generator = torch.Generator().manual_seed(7)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            if parameter.requires_grad:
+                parameter += 0.2 * torch.randn(parameter.shape, generator=generator)
+    return network
+
+
+def rows() -> tuple[torch.Tensor, torch.Tensor]:
+    ids_BT = torch.randint(4, WORDS, (4, 9), generator=torch.Generator().manual_seed(3))
+    key_padding_mask_BS = torch.zeros(4, 9, dtype=torch.bool)
+    key_padding_mask_BS[1, 5:], key_padding_mask_BS[2, 2:] = True, True
+    return ids_BT.masked_fill(key_padding_mask_BS, 0), key_padding_mask_BS
+
+
+@pytest.mark.parametrize("tuning", TUNINGS, ids=str)
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_plain_peft_gives_the_same_scores(
+    kind: str, tuning: Any, bert_folder: Path, roberta_folder: Path, tmp_path: Path
+) -> None:
+    base = bert_folder if kind == "bert" else roberta_folder
+    network = tuned(base, tuning=tuning, pool="own")
+    save_adapter(network, tmp_path / "adapter", label_names=["a", "b", "c"])
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(base, num_labels=3)
+    model = peft.PeftModel.from_pretrained(model, tmp_path / "adapter").eval()
+    ids_BT, key_padding_mask_BS = rows()
+    with torch.no_grad():
+        theirs = model(input_ids=ids_BT, attention_mask=(~key_padding_mask_BS).long()).logits
+        ours = network(ids_BT, key_padding_mask_BS=key_padding_mask_BS)
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_with_mean_pooling_peft_gives_the_vectors_and_the_head_is_beside(bert_folder: Path, tmp_path: Path) -> None:
+    network = tuned(bert_folder, tuning="lora", pool="mean")
+    save_adapter(network, tmp_path / "adapter", label_names=["a", "b", "c"])
+    base = transformers.AutoModel.from_pretrained(bert_folder)
+    model = peft.PeftModel.from_pretrained(base, tmp_path / "adapter").eval()
+    head = load_file(tmp_path / "adapter" / "head.safetensors")
+    ids_BT, key_padding_mask_BS = rows()
+    seen = (~key_padding_mask_BS).float().unsqueeze(-1)
+    with torch.no_grad():
+        vectors = model(input_ids=ids_BT, attention_mask=(~key_padding_mask_BS).long()).last_hidden_state
+        pooled = (vectors * seen).sum(1) / seen.sum(1)
+        theirs = pooled @ head["classifier.weight"].T + head["classifier.bias"]
+        ours = network(ids_BT, key_padding_mask_BS=key_padding_mask_BS)
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+    assert json.loads((tmp_path / "adapter" / "head.json").read_text())["labels"] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("tuning", ["full", "head", "lora"])
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_a_merged_folder_needs_nothing_but_transformers(
+    kind: str, tuning: str, bert_folder: Path, roberta_folder: Path, tmp_path: Path
+) -> None:
+    network = tuned(bert_folder if kind == "bert" else roberta_folder, tuning=tuning, pool="own")
+    save_merged(network, tmp_path / "plain", label_names=["a", "b", "c"])
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "plain").eval()
+    ids_BT, key_padding_mask_BS = rows()
+    with torch.no_grad():
+        theirs = model(input_ids=ids_BT, attention_mask=(~key_padding_mask_BS).long()).logits
+        ours = network(ids_BT, key_padding_mask_BS=key_padding_mask_BS)
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+    assert model.config.id2label == {0: "a", 1: "b", 2: "c"}
+    assert (tmp_path / "plain" / "tokenizer.json").is_file()
+
+
+def test_what_cannot_be_exported_is_said(bert_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no plain folder can hold"):
+        save_merged(tuned(bert_folder, tuning={"kind": "prompt", "length": 5}), tmp_path / "a", label_names=["a", "b", "c"])
+    with pytest.raises(UsageError, match="has no adapter"):
+        save_adapter(tuned(bert_folder, tuning="full"), tmp_path / "b", label_names=["a", "b", "c"])
+
+
+def test_an_export_is_whole_or_absent(bert_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    network, out = tuned(bert_folder, tuning="full", pool="own"), tmp_path / "plain"
+
+    def full_disk(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(adapters, "_save", full_disk)
+        with pytest.raises(DiskFull):
+            network.save_pretrained(out, label_names=["a", "b", "c"])
+    assert list(tmp_path.iterdir()) == []
+    network.save_pretrained(out, label_names=["a", "b", "c"])
+    assert {"config.json", "model.safetensors"} <= {file.name for file in out.iterdir()}
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_an_adapter_names_its_base_from_the_root_on(bert_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(bert_folder.parent)
+    network = tuned(Path(bert_folder.name), tuning="lora")
+    save_adapter(network, tmp_path / "adapter", label_names=["a", "b", "c"])
+    named = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())["base_model_name_or_path"]
+    assert named == str(bert_folder.resolve())

@@ -1,0 +1,90 @@
+"""A study is judged again from its values alone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from tests.refusals import refused
+
+from glassformer.foundation.errors import RunError
+from glassformer.study.statistics.evidence import Problem, Trials
+from glassformer.study.study import Study
+from glassformer.study.values_file import StudyValues, read_values, write_values
+
+GOOD = [1.0, 1.01, 0.99, 1.0, 1.02, 0.98]
+
+
+def test_values_come_back_to_the_last_bit(tmp_path):
+    values = np.random.default_rng(0).normal(size=(3, 5))
+    values[1] = np.nan
+    trials = {"base": Trials("base", values, {1: Problem.DIVERGED}), "late": Trials("late", np.empty((0, 5)), exploratory=True)}
+    means = {"base": np.array([1.0, 2.0]), "late": np.empty(0)}
+    rates, spent = {"base": 840.0, "late": None}, {"base": 0.5, "late": 1.0}
+    study = StudyValues(trials, np.arange(5.0), True, means, rates, spent, ("n",), ("r",))
+    write_values(tmp_path / "values.json", study, metric="loss")
+    kept = read_values(tmp_path / "values.json")
+    back, weights = kept.trials, kept.weights
+    np.testing.assert_array_equal(back["base"].values, values)
+    assert back["base"].problems == {1: Problem.DIVERGED}
+    assert back["late"].values.shape == (0, 5)
+    assert back["late"].exploratory
+    assert kept.blocks
+    assert (kept.seed_values["base"].tolist(), kept.notes, kept.remarks) == ([1.0, 2.0], ("n",), ("r",))
+    assert (kept.tokens_per_second, kept.spent) == (rates, spent)
+    np.testing.assert_array_equal(weights, np.arange(5.0))
+
+
+def test_a_study_without_its_trials_says_the_same(made_up, tmp_path):
+    study = made_up.study(tmp_path / "study", {"base": [one + 0.5 for one in GOOD], "alibi": GOOD, "rotary": GOOD[::-1]})
+    said = [verdict.to_dict() for verdict in study.verdicts]
+    study.write()
+    shutil.rmtree(tmp_path / "study" / "trials")
+    assert [verdict.to_dict() for verdict in Study.load(tmp_path / "study").verdicts] == said
+
+
+@pytest.fixture
+def tuned(made_up, tmp_path) -> Study:
+    """A study with tuning whose points differ, text that overlaps, and runs that patience ended."""
+    tune = {"grid": {"training.lr": [0.1, 0.2, 0.3]}, "seeds": 2}
+    study = made_up.study(tmp_path / "study", {"base": [one + 0.02 for one in GOOD], "alibi": GOOD}, tune=tune)
+    rng = np.random.default_rng(0)
+    for trial in study.plan.tuning_trials():
+        made_up.run(study.directory.trial(trial), {}, 1.0 + 0.05 * rng.normal())
+    for file in study.folder.glob("trials/*/*/environment.json"):
+        document = json.loads(file.read_text())
+        document["data"]["notes"] = ["3 of 600 documents also occur in train, for example 'abc'"]
+        file.write_text(json.dumps(document))
+    return Study.load(study.folder)
+
+
+def told(study: Study) -> tuple[object, ...]:
+    return [one.to_dict() for one in study.verdicts], study.table, study.notes
+
+
+def test_without_its_trials_luck_notes_and_table_are_the_same(tuned):
+    before = told(tuned)
+    assert tuned.values.trials["alibi"].tuning_variance > 0
+    assert "too optimistic" in tuned.verdicts[0].sentence
+    tuned.write()
+    shutil.rmtree(tuned.folder / "trials")  # what was tuned stays
+    assert told(Study.load(tuned.folder)) == before
+    shutil.rmtree(tuned.folder / "tuning")
+    again = Study.load(tuned.folder)
+    assert told(again) == before
+    assert "up to 6 seeds" in again.report().read_text(encoding="utf-8")
+
+
+def test_without_the_runs_of_its_tuning_the_luck_stays_in_the_interval(tuned):
+    before = told(tuned)
+    tuned.write()
+    shutil.rmtree(tuned.folder / "tuning")
+    assert told(Study.load(tuned.folder)) == before
+
+
+def test_damage_is_a_sentence(tmp_path):
+    (tmp_path / "values.json").write_text("[]")
+    with refused(RunError, "damaged-values"):
+        read_values(tmp_path / "values.json")
