@@ -102,6 +102,13 @@ def ask(port: int, method: str, path: str, body: bytes | None = None, **headers:
         connection.close()
 
 
+def warm(port: int) -> None:
+    """Waits until the server has imported torch, which it does in the background after the first list."""
+    ask(port, "GET", "/api/folder")
+    time.sleep(2)
+    ask(port, "GET", "/api/byhand")
+
+
 def rss(pid: int) -> int:
     line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS"))
     return int(line.split()[1]) * 1024
@@ -183,7 +190,7 @@ def ledger(trial: Trial) -> dict[str, Any]:
     code = (
         "import sys; from pathlib import Path; from glassformer.study.history.ledger import Attempt, Ledger\n"
         "for n in range(10**6):\n"
-        "    entry = Attempt('s', f'plan{n}', 'b', f'c{n}', 't', 'n', 'r', .0, 0, 1, 'better', .5, 'now')\n"
+        "    entry = Attempt('s', f'plan{n}', 'b', f'c{n}', 't', 'n', 'r', .0, 0, 1, 'better', .5, 'now', 'q')\n"
         "    Ledger(Path(sys.argv[1])).record([entry])\n"
         "    Path(sys.argv[2]).write_text(str(n))"
     )
@@ -325,7 +332,7 @@ def streams(trial: Trial) -> dict[str, Any]:
     """Streams opened and left, others held open beside connections that never finish their request: the page still answers."""
     outcomes, held = [], list[socket.socket]()
     with trial.server() as (port, pid):
-        ask(port, "GET", "/api/folder")
+        warm(port)
         for number in range(trial.times(200)):
             stream = socket.create_connection(("127.0.0.1", port), 30)
             head = f"GET /api/folder/events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
@@ -349,9 +356,9 @@ def streams(trial: Trial) -> dict[str, Any]:
 def memory(trial: Trial) -> dict[str, Any]:
     """Many requests: the memory of the server stays flat."""
     with trial.server() as (port, pid):
+        warm(port)
         for _ in range(100):
             ask(port, "GET", "/api/run?run=whole")
-        time.sleep(70 * trial.scale)  # torch is imported in the background a while after the start
         before = rss(pid)
         outcomes = [ask(port, "GET", "/api/run?run=whole")[0] == 200 for _ in range(trial.times(2000))]
         grown = rss(pid) - before
