@@ -16,7 +16,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
@@ -60,7 +60,7 @@ def open_file(path: Path, flags: int = os.O_RDONLY) -> io.BufferedRandom:
 
 def refuse_links(path: Path) -> None:
     """Raises if ``path``, below a served folder, is a link or reached through one. It need not exist."""
-    with _folder_of(path) as (name, folder):
+    with suppress(FileNotFoundError), _folder_of(path) as (name, folder):
         if folder is not None and _is_link(name, folder):
             raise _link_refused(path)
 
