@@ -279,9 +279,9 @@ def sentence(found: dict[str, Any]) -> str:
     counts = found["summary"]
     return (
         f"transformers {found['transformers']}, torch {found['torch']}: of {counts['classes']} causal classes{_missing(found)} "
-        f"{counts['built']} could be built small, {counts['judged_for_causality']} were judged for causality, "
-        f"{counts['every_law_judged']} for every law that applies, {counts['with_a_broken_law']} break one. "
-        f"A check took {counts['median_cpu_seconds']} s of one core in the median, {counts['longest_cpu_seconds']} s at most. "
+        f"{counts['built']} could be built small; {counts['judged_for_causality']} were judged for causality, "
+        f"{counts['every_law_judged']} for every law that applies to them, and {counts['with_a_broken_law']} break a law. "
+        f"A check took {counts['median_cpu_seconds']} s of one core (median), {counts['longest_cpu_seconds']} s at most. "
         f"Models that were not bit for bit the same afterwards: {', '.join(counts['changed_by_the_check']) or 'none'}."
     )
 

@@ -15,10 +15,10 @@ HERE = Path(__file__).parent
 STORED = HERE / "measurements" / "zoo.json"
 HEAD = """# The zoo: the checks on every causal class of transformers
 
-Look up here whether a causal model class of transformers passes the checks. `python bench/zoo.py` makes this table: it
-builds each class as a tiny random model and checks it in its own process (`glassformer check --zoo` does it on your
-machine). "?" means "cannot tell", "-" that a law does not apply, "s" CPU seconds.
-What is broken: [found.md](found.md). The laws: [checks.md](checks.md).
+Does a causal model class of transformers pass the checks? `python bench/zoo.py` made this table: it builds each class as a
+tiny random model and checks it in a separate process. `glassformer check --zoo` does the same for your version of
+transformers. "?" means "cannot tell", "-" that a law does not apply, "s" is CPU seconds.
+The bugs in detail: [found.md](found.md). The laws: [checks.md](checks.md).
 
 """
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from glassformer.data.batches import Batch
-from glassformer.training import cuda_graph, step_form
+from glassformer.training import cuda_graph, step_acceleration
 from glassformer.training.cuda_graph import GraphedStep
 from glassformer.training.step import StepOutcome
 from glassformer.training.step_acceleration import StepForm
@@ -41,7 +41,7 @@ def captured_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     def choose(step: Any, steps: int, before: Any, *_: Any) -> tuple[StepForm, str]:
         return StepForm(False, before["captured"] if before else True), ""
 
-    monkeypatch.setattr(step_form, "choose_form", choose)
+    monkeypatch.setattr(step_acceleration, "choose_form", choose)
 
 
 def _recorded(self: GraphedStep, copy: Batch) -> Any:

@@ -216,7 +216,7 @@ def test_changed_data_cannot_go_on(tiny, tiny_text, tmp_path) -> None:
     train(tiny, out=tmp_path / "run")
     before = state_of_folder(tmp_path / "run")
     own.write_text(tiny_text.read_text().replace("cat", "cow"))
-    with pytest.raises(DataError, match=r"own\.txt: the train text is not what it was when the run began.* Give back the old"):
+    with pytest.raises(DataError, match=r"own\.txt: the train text changed since the run began.* Restore the old"):
         train(tiny, set={"training.steps": 9}, out=tmp_path / "run", resume=True)
     assert state_of_folder(tmp_path / "run") == before  # it still says finished
 
@@ -328,7 +328,7 @@ def test_sentences_reach_whoever_watches(tiny, tmp_path) -> None:
     assert any(sentence.startswith("step 3 of 6: validation loss") for sentence in Listener.said)
     assert ("training", 6, 6) in Listener.done
     train(tiny, out=tmp_path / "run", resume=True, watch=Listener())
-    assert "Going on from step 6." in Listener.said
+    assert "Resuming from step 6." in Listener.said
 
 
 class TestAnotherFolder:

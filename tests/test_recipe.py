@@ -246,7 +246,9 @@ class TestTheTokenizerOfAPretrainedEncoder:
         assert self.recipe(tokenizer=self.OWN) == self.recipe()
 
     def test_no_other_can_be_chosen(self) -> None:
-        with pytest.raises(ConfigError, match=r"tokenizer=word is not that of model.folder=models/bert.*leave tokenizer out"):
+        with pytest.raises(
+            ConfigError, match=r"tokenizer=word is not the tokenizer of model.folder=models/bert.*leave tokenizer out"
+        ):
             self.recipe(tokenizer={"kind": "word", "min_count": 2})
 
 

@@ -106,7 +106,7 @@ def test_a_run_without_a_checkpoint(copy) -> None:
     shutil.rmtree(copy / "checkpoints")
     run = gf.load(copy)
     for ask in (run.model_at, run.evaluation, run.evaluate):
-        with pytest.raises(RunError, match="has no whole checkpoint yet"):
+        with pytest.raises(RunError, match="has no complete checkpoint yet"):
             ask()
 
 
@@ -240,7 +240,7 @@ class TestParentRow:
         manifest.write_text(json.dumps({**sums, "sha256": {**sums["sha256"], "model.safetensors": "0"}}))
         found = load(child.folder, watch=listener).evaluate()
         assert "parent" not in found.baselines
-        assert "started from step 12 of parent, and those weights are not there" in listener.said[0]
+        assert "started from step 12 of parent, but those weights no longer exist" in listener.said[0]
         assert listener.said[0] in found.notes
 
 

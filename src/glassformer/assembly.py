@@ -53,7 +53,10 @@ class Parent:
             say(sentence)
         found = newest_for_inference(directory, say)
         if found is None:
-            raise RunError(f"{folder} has no whole checkpoint yet, so nothing can start from it.", reason="no-checkpoint")
+            raise RunError(
+                f"{folder} has no complete checkpoint yet, so nothing can start from it; train it first.",
+                reason="no-checkpoint",
+            )
         return cls(directory, found)
 
     @classmethod
@@ -136,7 +139,7 @@ def recorded_recipe(directory: RunDirectory, say: Callable[[str], None]) -> Reci
         hint = f" It was made with{flags}: give them again." if flags else ""
         raise RunError(f"{directory.recipe_file}: {error}{hint}", reason="recipe-not-readable") from error
     for name in changed_plugins(plugins):
-        say(f"{name} is not the file that {directory.root} was trained with: its sha256 is another one.")
+        say(f"{name} has changed since {directory.root} was trained with it: its sha256 differs.")
     return recipe
 
 

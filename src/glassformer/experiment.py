@@ -170,7 +170,7 @@ def train(
         steps = number_of_steps(recipe, batches)
         if checkpoint is not None and checkpoint.step > steps:
             raise ConfigError(
-                f"{folder.root} has taken {checkpoint.step} steps, more than training.steps={steps}; give that many "
+                f"{folder.root} has already trained {checkpoint.step} steps, more than training.steps={steps}; give that many "
                 "or more, or start a new run.",
                 reason="fewer-steps-than-taken",
             )
@@ -243,7 +243,7 @@ def train(
         if note is not None:
             folder.add_note(note)
         if checkpoint is not None and checkpoint.step >= steps:
-            watch.say(f"Nothing is left to train: {steps} steps are done. For more, add --set training.steps=N.")
+            watch.say(f"All {steps} steps are done. To train longer, add --set training.steps=N.")
         for remark in (*runtime.notes, *data.notes, *getattr(batches, "notes", ())):
             watch.say(remark)
 
@@ -314,7 +314,7 @@ def folder_of(source: Source, out: Path | str | None, *, resume: bool, watch: Wa
     if resume and run is not None:
         if out is not None and Path(out).resolve() != run.resolve():
             raise UsageError(
-                f"{source} is the run to continue, and --out names another folder ({out}); drop --out.", reason="out-and-resume"
+                f"{source} is the run to resume, but --out names another folder ({out}); drop --out.", reason="out-and-resume"
             )
         return run
     if run is not None and Path(str(source)).is_dir():
@@ -419,8 +419,8 @@ def _checkpoint_to_resume(
     ]
     if changed:
         raise ConfigError(
-            f"{folder.root} cannot go on with another recipe ({'; '.join(changed[:3])}). Only how long it trains, how often it "
-            "evaluates and what it keeps may change; start a new run for anything else. To continue it as it was: "
+            f"{folder.root} cannot resume with another recipe ({'; '.join(changed[:3])}). Only how long it trains, how often "
+            "it evaluates and what it keeps may change; start a new run for anything else. To continue it as it was: "
             f"glassformer train {folder.root} --resume.",
             reason="another-recipe",
         )
@@ -439,9 +439,9 @@ def _checkpoint_to_resume(
             reason="all-checkpoints-damaged",
         )
     if checkpoint is None:
-        watch.say(f"{folder.root} has no whole checkpoint: starting from the first step.")
+        watch.say(f"{folder.root} has no complete checkpoint: starting from the first step.")
     else:
-        watch.say(f"Going on from step {checkpoint.step}.")
+        watch.say(f"Resuming from step {checkpoint.step}.")
     return checkpoint
 
 

@@ -167,14 +167,14 @@ def _with_tokenizer_of_parent(values: Mapping[str, Any], descendants: Sequence[P
         if files[-1] in descendants:
             names = " -> ".join(file.name for file in files)
             raise ConfigError(
-                f"init_from={place} leads back to itself: {names}. Name a run, or a recipe without such a circle.",
+                f"init_from={place} leads back to itself: {names}. Use a run, or a recipe without such a cycle.",
                 reason="init-from-cycle",
             )
         parent = _with_tokenizer_of_parent(recipe_values(place), files)
     tokenizer, own = parent.get("tokenizer", "char"), values.get("tokenizer")
     if own is not None and TOKENIZERS.parse(own) != TOKENIZERS.parse(tokenizer):
         raise ConfigError(
-            f"tokenizer={own!r} is not that of init_from={place} ({tokenizer!r}): ids would mean other texts to its weights. "
+            f"tokenizer={own!r} is not that of init_from={place} ({tokenizer!r}): the same ids would mean other text. "
             "Leave tokenizer out to take the parent's.",
             reason="tokenizer-not-the-parents",
         )

@@ -182,7 +182,7 @@ class Run:
         """
         if data is not None and split is not None:
             raise UsageError(
-                f"--split {split} and --data {data} are both given, and a file has no splits; give one of them.",
+                f"--split {split} and --data {data} are both given, but a file has no splits; give one of them.",
                 reason="split-and-data",
             )
         split, notes = split or "validation", tuple[str, ...]()
@@ -322,7 +322,8 @@ class Run:
             if step in parent.steps() and recorded["weights_sha256"] == checkpoint_checksums(parent, step)[MODEL]:
                 return assembly.Parent(parent, load_for_inference(parent.checkpoint(step), lambda sentence: None))
         raise RunError(
-            f"{self.folder} started from step {step} of {run}, and those weights are not there any more.", reason="parent-gone"
+            f"{self.folder} started from step {step} of {run}, but those weights no longer exist; restore them.",
+            reason="parent-gone",
         )
 
     def _parent_network(self) -> Network | None:
@@ -366,7 +367,7 @@ class Run:
         """
         if abstain and abstain_below is not None:
             raise UsageError(
-                "--abstain and --abstain-below are two rules for saying nothing; give one of them.", reason="two-rules"
+                "--abstain and --abstain-below are two rules for abstaining; give one of them.", reason="two-rules"
             )
         rule = self.abstain_rule(checkpoint) if abstain else None
         options = AskOptions(beams=beams, abstain_below=abstain_below, abstain_by=rule)
@@ -374,7 +375,7 @@ class Run:
         items = self.question_texts(questions) if isinstance(questions, str | list | tuple) else questions
         if not hasattr(items, "answers"):
             raise UsageError(
-                f"ask takes a text, a list of texts, or what Run.questions(FILE) reads, and not {questions!r}.",
+                f"ask takes a text, a list of texts, or the result of Run.questions(FILE), not {questions!r}.",
                 reason="not-a-question",
             )
         network: Any = self._fresh_model(self.checkpoint(checkpoint))
@@ -392,8 +393,8 @@ class Run:
         found = found or objective.abstain_rule(self.evaluate("validation", checkpoint=checkpoint).details)
         if found is None:
             raise UsageError(
-                f"{self.folder} has no rule for abstaining: its evaluation asks about nobody, or gets no answer right; give "
-                "--abstain-below P.",
+                f"{self.folder} has no rule for abstaining: its evaluation has no questions about people or no right answer; "
+                "give --abstain-below P.",
                 reason="no-abstain-rule",
             )
         return found
@@ -476,7 +477,7 @@ class Run:
         the steps of the film. ``hide``: positions that no query may attend to. ``model``: an altered model instead."""
         network, name = (self.network_at(checkpoint), str(checkpoint)) if model is None else (model, "altered")
         if not text:
-            raise UsageError("The text is empty, so there is nothing to read; give one token at least.", reason="empty-text")
+            raise UsageError("The text is empty, so there is nothing to read; give at least one token.", reason="empty-text")
         if self.recipe.objective.judged_on == "labels":  # as a classifier reads it, with its special tokens
             items = data_kind("labels").of_texts(self.tokenizer, text, record=self._data_record)
             ids = [int(token) for token in encode_texts(self.tokenizer, items, 1 << 20).ids[0]]

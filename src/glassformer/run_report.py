@@ -36,7 +36,7 @@ def write_report(run: Run, out: Path | str | None = None, *, watch: Watcher = SI
         if out is not None:
             raise
         file = Path(f"{run.folder.resolve().name}-report.html")  # a run of a colleague's, which may only be read
-        watch.say(f"{run.folder} cannot be written to, so the page goes to {file}.")
+        watch.say(f"{run.folder} is not writable, so the page is written to {file}.")
         write_atomically(file, page)
     return file
 

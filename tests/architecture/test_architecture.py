@@ -23,7 +23,7 @@ TORCH_FREE = (
     "runs.overview",
     "evaluation.results",
     "evaluation.language_metrics",
-    "evaluation.statistics",
+    "evaluation.interval_estimates",
     "pages.page",
     "pages.html",
     "figures.curves",

@@ -115,7 +115,7 @@ def test_more_kills_than_the_recipe_has_steps_for_are_refused_untrained(
     with pytest.raises(UsageError) as refusal:
         verify_resume(tiny, set={"training.steps": steps}, kills=kills, folder=tmp_path)
     asked = f"--kills {kills} is too many for a run of training.steps={steps}"
-    assert str(refusal.value) == f"{asked}: each kill takes a step of its own before the last one; {remedy}"
+    assert str(refusal.value) == f"{asked}: each kill needs a separate step before the last one; {remedy}"
     assert done == []
     assert list(tmp_path.iterdir()) == []
 
@@ -132,7 +132,7 @@ def test_kills_that_only_the_run_shows_to_be_too_many_are_refused_after_it(tiny,
     with pytest.raises(GlassformerError) as refusal:
         verify_resume(tiny, set=longer, kills=6)
     assert str(refusal.value) == (
-        "--kills 6 is too many for a run that ended at step 6: each kill takes a step of its own before the last one; "
+        "--kills 6 is too many for a run that ended at step 6: each kill needs a separate step before the last one; "
         "use --kills 5 or fewer, or make the run longer."
     )
     assert done == ["unbroken"]

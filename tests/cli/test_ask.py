@@ -119,10 +119,10 @@ def test_a_run_that_answers_nothing_says_so(cli, trained):
 
 def test_a_second_text_where_none_is_read(cli, world_run, tmp_path):
     answer = cli("ask", world_run, "Who?", "--pair", "Someone.")
-    assert (answer.code, answer.sentence) == (2, "Error: This run answers questions, and reads one text; leave --pair out.")
+    assert (answer.code, answer.sentence) == (2, "Error: This run answers single questions; drop --pair.")
     answer = cli("ask", world_run, "--questions", tmp_path / "many.tsv", "--pair", "Someone.")
     assert answer.code == 2
-    assert answer.sentence.endswith("many.tsv has the second texts itself; drop --pair.")
+    assert answer.sentence.endswith("many.tsv has its own second texts; drop --pair.")
 
 
 def test_a_question_or_a_file(cli, world_run, tmp_path):
@@ -138,7 +138,7 @@ def test_what_is_not_said_has_no_alternatives(cli, world_run):
 
 def test_what_python_gives_that_is_no_text(world_run):
     run = load(world_run)
-    for given, rule in ((5, "and not 5"), ({"a": 1}, "and not {"), ([5], "5 is int"), (None, "and not None")):
+    for given, rule in ((5, "not 5"), ({"a": 1}, "and not {"), ([5], "5 is int"), (None, "and not None")):
         with pytest.raises(UsageError, match=rule):
             run.ask(given)
 
@@ -174,4 +174,4 @@ def test_two_runs_on_the_same_people(cli, world_run, trained):
     assert (found["only_first"], found["only_second"], found["p"]) == (0, 0, 1.0)
     assert found["both"] + found["neither"] == 15
     assert "these two checkpoints" in cli("evaluate", world_run, "--against", world_run).out
-    assert "not a count of right answers" in cli("evaluate", trained, "--against", trained).sentence
+    assert "does not count right answers" in cli("evaluate", trained, "--against", trained).sentence

@@ -106,7 +106,7 @@ def test_a_range_of_tuning_is_drawn_from(cli, recipe, requested):
     cli("compare", recipe, "--vary", "a=1", "--tune", "training.lr={low: 0.1, high: 0.2}", "--tune-tries", 5)
     assert requested["settings"]["tune"] == {"grid": {"training.lr": {"low": 0.1, "high": 0.2}}, "tries": 5, "seeds": 4}
     answer = cli("compare", recipe, "--vary", "a=1", "--tune-tries", 5)
-    assert (answer.code, "give --tune KEY=A,B too" in answer.sentence) == (2, True)
+    assert (answer.code, "add --tune KEY=A,B" in answer.sentence) == (2, True)
 
 
 def test_several_sets_have_a_study_each_and_a_page_over_all(cli, recipe) -> None:
@@ -131,7 +131,7 @@ def test_several_sets_have_a_study_each_and_a_page_over_all(cli, recipe) -> None
     [
         (["--confirm", "nothing"], 1, "nothing is not a study"),
         (["--confirm", "nothing", "--also", "mine.yaml"], 2, "--also adds a set to a RECIPE with --vary"),
-        (["--confirm", "nothing", "--margin", "0.3"], 2, "--confirm takes everything from the study"),
+        (["--confirm", "nothing", "--margin", "0.3"], 2, "--confirm takes all settings"),
         (["mine.yaml", "--also", "gone.yaml", "--vary", "model.positions=none"], 2, "There is no file gone.yaml"),
     ],
 )
@@ -146,7 +146,7 @@ def test_what_confirms_and_what_adds_a_set_is_one_sentence(cli, recipe, words, c
     [
         (["--vary", "model.positoins=none"], 2, "There is no key 'model.positoins'"),
         (["--vary", "model.positions=learned"], 2, "No change is left to compare"),
-        (["--vary", "model.positions=none", "--seeds", "1"], 2, "one seed says nothing about the noise"),
+        (["--vary", "model.positions=none", "--seeds", "1"], 2, "one seed cannot show the noise"),
         (["--vary", "model.positions"], 2, "is not of the form key=value,value"),
         (["--vary", "model.positions=none", "--looks", "6,x"], 2, "--looks '6,x' must be numbers of seeds"),
         ([], 2, "nothing is varied; give --vary"),
@@ -181,5 +181,5 @@ def test_a_damaged_trial_folder_is_one_sentence_and_the_numbers_are_the_same(cli
     assert answer.code == 0, answer.err
     (sentence,) = [line for line in answer.err.splitlines() if "damaged" in line]
     assert f"{trial} is damaged" in sentence
-    assert sentence.count("The trial is run again; what was there is kept in study/damaged") == 1
+    assert sentence.count("The trial is run again; the old files are in study/damaged") == 1
     assert answer.json["verdicts"] == before["verdicts"]

@@ -180,7 +180,7 @@ def test_two_runs_are_set_against_each_other_on_the_same_file_and_checkpoint(cli
     assert "has no checkpoint of step 3" in cli("evaluate", one, "--checkpoint", 3, "--against", other).sentence
     answer = cli("evaluate", one, "--text", "film 1 was fun", "--against", other)
     assert answer.code == 2
-    assert "--text gives texts without their truth, and --against counts right ones; give a file with --data" in answer.sentence
+    assert "--against counts right answers, but --text gives texts without answers; give a file with --data" in answer.sentence
 
 
 def test_texts_of_two_files_with_one_name_are_not_paired(cli, judges, tmp_path) -> None:

@@ -99,7 +99,7 @@ class TestResume:
         assert cli("train", run / "recipe.yaml", "--resume", "--set", "training.steps=9", "--json").json == (
             cli("train", run, "--resume", "--json").json
         )
-        assert "Nothing is left to train: 9 steps are done." in cli("train", run, "--resume").err
+        assert "All 9 steps are done." in cli("train", run, "--resume").err
         refused = cli("train", run)
         assert refused.code == 2
         assert "is the folder of a run. To continue it, add --resume." in refused.sentence
@@ -149,7 +149,7 @@ class TestPlugins:
         plugin.write_text(plugin.read_text().replace("torch.sigmoid(", "torch.sigmoidd("), encoding="utf-8")
         answer = cli("train", tiny_file, "--set", f"model.feedforward={kind}", "--plugin", plugin, "--out", tmp_path / "run")
         assert answer.code == 1
-        assert "fault of Glassformer" not in answer.err
+        assert "bug in Glassformer" not in answer.err
         assert f"{plugin}, line " in answer.sentence
         assert "AttributeError" in answer.sentence
 
@@ -170,7 +170,7 @@ class TestPlugins:
 
 @pytest.mark.parametrize(
     ("number", "words"),
-    [(errno.EACCES, "you may not write"), (errno.ENOSPC, "disk is full"), (errno.ENOENT, "not there"), (errno.EIO, "check")],
+    [(errno.EACCES, "permission denied"), (errno.ENOSPC, "disk is full"), (errno.ENOENT, "not there"), (errno.EIO, "check")],
 )
 def test_the_machines_faults_are_not_ours(cli, monkeypatch, tmp_path, number: int, words: str) -> None:
     def fails(*arguments: object, **options: object) -> None:
@@ -179,7 +179,7 @@ def test_the_machines_faults_are_not_ours(cli, monkeypatch, tmp_path, number: in
     monkeypatch.setattr("glassformer.runs.overview.find_runs", fails)
     answer = cli("runs", tmp_path)
     assert answer.code == 1
-    assert "fault of Glassformer" not in answer.err
+    assert "bug in Glassformer" not in answer.err
     assert words in answer.sentence
     assert str(tmp_path / "place") in answer.sentence
 
@@ -197,7 +197,7 @@ class TestFlagsThatWereLost:
     def test_a_split_beside_what_has_none(self, cli, trained, beside) -> None:
         answer = cli("evaluate", trained, "--split", "train", *beside)
         assert answer.code == 2
-        assert f"--split train has no meaning beside {beside[0]}" in answer.sentence
+        assert f"--split train has no effect with {beside[0]}" in answer.sentence
 
     def test_in_python(self, trained, tmp_path) -> None:
         run = gf.load(trained)

@@ -121,14 +121,17 @@ def test_looking_leaves_the_run_as_it_was(cli, filmed: Path) -> None:
         (["the cat sat on a mat and"], "The text has 24 tokens, but model.context=16"),
         ([TEXT, "--layer", "7"], "--layer 7 cannot be used: this network has the layers 0 to 1; give one of them."),
         ([TEXT, "--layer", "0", "--head", "3"], "--head 3 cannot be used: each layer has the heads 0 to 2; give one of them."),
-        ([TEXT, "--head", "1"], "--head 1 is given without --layer"),
+        ([TEXT, "--head", "1"], "--head 1 needs its layer"),
         ([TEXT, "--hide", "11"], "--hide 11 cannot be used: this text has the positions 0 to 10; give one of them."),
         ([TEXT, "--out", "map.gif"], "--out map.gif must end in .html"),
         ([TEXT, "--film", "--compare", "best"], "--film and --compare are both given"),
         ([TEXT, "--checkpoint", "newest"], "must be best, last or a step"),
         ([TEXT, "--ablate", "twice"], "--ablate twice cannot be used: choose zero, mean, resample."),
-        ([TEXT, "--texts", "lines.txt"], "--texts lines.txt is read only with --ablate; give --ablate zero"),
-        ([TEXT, "--ablate", "resample"], "--ablate resample takes outputs from another text; give --texts FILE with two"),
+        ([TEXT, "--texts", "lines.txt"], "--texts lines.txt is used only with --ablate; add --ablate zero"),
+        (
+            [TEXT, "--ablate", "resample"],
+            "--ablate resample takes outputs from another text; give --texts FILE with at least two",
+        ),
     ],
 )
 def test_bad_words(cli, filmed: Path, words: list[str], sentence: str) -> None:
@@ -144,7 +147,7 @@ def test_a_run_without_what_was_asked_for(cli, filmed: Path, trained: Path, tmp_
     shutil.rmtree(tmp_path / "bare" / "checkpoints")
     answer = cli("look", tmp_path / "bare", TEXT)
     assert answer.code == 1
-    assert "has no whole checkpoint yet" in answer.sentence
+    assert "has no complete checkpoint yet" in answer.sentence
 
 
 def test_a_mixer_without_a_pattern(cli, tiny, tmp_path: Path, unchecked) -> None:

@@ -114,7 +114,8 @@ def test_every_error_is_one_sentence_and_its_code(cli, monkeypatch, error: Excep
 def test_a_fault_of_ours_says_so_and_debug_shows_where(cli, monkeypatch) -> None:
     monkeypatch.setattr("glassformer.runs.overview.overview", lambda folder: 1 / 0)
     assert (
-        "Unexpected ZeroDivisionError: division by zero (a fault of Glassformer; --debug shows where)" in cli("runs").sentence
+        "Unexpected ZeroDivisionError: division by zero (a bug in Glassformer; --debug shows the traceback)"
+        in cli("runs").sentence
     )
     answer = cli("runs", "--debug")
     assert answer.code == 1

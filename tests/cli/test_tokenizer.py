@@ -138,7 +138,7 @@ def test_mistakes_are_sentences(tok: Path, corpus: Path, tmp_path: Path) -> None
         (UsageError, "both given", ["encode", tok, "x", "--file", corpus]),
         (DataError, "not valid JSON", ["encode", corpus, "x"]),
         (UsageError, "'x' is not a whole number", ["decode", tok, "1", "x"]),
-        (DataError, "id 270 is out of range: this tokenizer has the ids 0 to 269", ["decode", tok, "270"]),
+        (DataError, "id 270 is out of range: the ids of this tokenizer are 0 to 269", ["decode", tok, "270"]),
         (UsageError, "give WORD too", ["show", tok, "--out", tmp_path / "word.svg"]),
         (UsageError, "one word, but this text is 2: the | ␣row", ["show", tok, "the row", "--out", tmp_path / "word.svg"]),
         (UsageError, r"use one of \.svg", ["show", tok, "the", "--out", tmp_path / "word.doc"]),

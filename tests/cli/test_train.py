@@ -55,7 +55,7 @@ def test_going_on(cli, tiny_file, tmp_path) -> None:
     assert answer.json["step"] == 8
     other = cli("train", tiny_file, "--out", tmp_path / "run", "--resume", "--set", "model.width=16")
     assert other.code == 2
-    assert "cannot go on with another recipe (model.width: 8 -> 16)" in other.sentence
+    assert "cannot resume with another recipe (model.width: 8 -> 16)" in other.sentence
 
 
 def test_the_default_folder(cli, tiny_file, tmp_path, monkeypatch) -> None:

@@ -267,7 +267,7 @@ class TestRefuses:
             ("a.txt", b"", "there is no text in it"),
             ("a.txt", b" \n\n", "there is no text in it"),
             ("a.txt", b"one\nt\xffo\n", "line 2: the byte 0xff is not valid UTF-8"),
-            ("a.txt", b"one\n\0\n", "line 2: there is a NUL byte"),
+            ("a.txt", b"one\n\0\n", "line 2: contains a NUL byte"),
             ("a.csv", b"a,b\n1,2\n", "line 1: there is no column 'text'"),
             ("a.csv", b"text,b\n1,2\n3\n", "line 3: the row has 1 columns"),
             ("a.txt.gz", gzip.compress(b"a" * (32 << 20), mtime=0), "gzip bomb"),

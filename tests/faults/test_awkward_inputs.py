@@ -1,4 +1,4 @@
-"""Awkward inputs through every verb: one sentence, the right exit code, nothing lost, never a fault of Glassformer."""
+"""Awkward inputs through every verb: one sentence, the right exit code, nothing lost, never a bug in Glassformer."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def ends_well(words: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
     code = run(words)
     out, err = capsys.readouterr()
     assert code in codes, (code, err)
-    assert "fault of Glassformer" not in err
+    assert "bug in Glassformer" not in err
     assert "Traceback" not in err
     assert out == "" or words[0] == "runs"
     sentences = [line for line in err.splitlines() if line.startswith("Error: ")]

@@ -36,7 +36,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(fault, whole, 
     said = fault.finish()
     assert f"step-12/{name}" in said or f"step-12 has no {name}" in said
     assert "Using the checkpoint before it." in said
-    assert "Going on from step 9." in said
+    assert "Resuming from step 9." in said
     assert fault.sums() == whole["sums"]
 
 
@@ -50,7 +50,7 @@ def test_all_damaged_is_refused_and_begins_again_when_asked_to(fault, whole) -> 
     assert f"remove {fault.run.checkpoints} and give --resume again" in child.said
     assert fault.run.steps() == [9, 12]
     shutil.rmtree(fault.run.checkpoints)
-    assert "has no whole checkpoint: starting from the first step" in fault.finish()
+    assert "has no complete checkpoint: starting from the first step" in fault.finish()
     assert fault.sums() == whole["sums"]
 
 
@@ -82,7 +82,7 @@ def test_a_full_disk(fault_recipe, new_fault, tiny_disk, whole) -> None:
     assert 0 < len(saved) < 30
     fault.check_every_listed_checkpoint()
     ballast.unlink()
-    assert f"Going on from step {saved[-1]}." in fault.finish()
+    assert f"Resuming from step {saved[-1]}." in fault.finish()
     assert fault.sums() == whole["sums"]
 
 

@@ -49,7 +49,7 @@ def test_from_every_saved_step(fault, whole, step: int) -> None:
     assert fault.run.steps()[-1] == step
     child.kill()
     child.wait()
-    assert "Going on from step" in fault.finish()
+    assert "Resuming from step" in fault.finish()
     assert fault.sums() == whole["sums"]
 
 
@@ -85,5 +85,5 @@ def test_a_kill_before_the_first_checkpoint_begins_again(fault, whole) -> None:
     child.kill()
     child.wait()
     assert fault.run.steps() == []
-    assert "has no whole checkpoint: starting from the first step" in fault.finish()
+    assert "has no complete checkpoint: starting from the first step" in fault.finish()
     assert fault.sums() == whole["sums"]

@@ -53,7 +53,7 @@ def test_ask_gives_the_label_and_every_probability(place: Path, capsys: pytest.C
         assert one["answer"] in ("cat", "dog")
         assert one["confidence"] + sum(other["confidence"] for other in one["alternatives"]) == pytest.approx(1.0)
     assert command_line(["ask", str(place / "run"), "a", "--pair", "b"]) == 2
-    assert "This run reads one text" in capsys.readouterr().err
+    assert "This run takes one text" in capsys.readouterr().err
 
 
 def test_data_show_prints_a_batch_with_shapes_and_padding(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,7 +170,7 @@ def test_what_cannot_be_merged_is_said(place: Path, bert_folder: Path, capsys: p
         run = tuned(place, bert_folder, kind, tuning={"kind": kind, "length": 5}, pool="own")
         assert command_line(["export", str(run), str(place / f"{kind}-merged"), "--merge"]) == 2
         said = capsys.readouterr().err.strip().splitlines()[-1]
-        why = f"model.tuning={kind} adds inputs, which no plain folder can hold"
+        why = f"model.tuning={kind} adds inputs that a plain folder cannot store"
         assert said == f"Error: {why}; export it as an adapter (without --merge)."
         assert not (place / f"{kind}-merged").exists()
 

@@ -45,7 +45,7 @@ def test_a_text_that_changed_is_refused(tmp_path: Path, capsys: pytest.CaptureFi
         lambda: run(["evaluate", str(tmp_path / "run"), "--quiet"]),
     ):
         assert again() == 1
-        assert "the train text is not what it was when the run began" in capsys.readouterr().err.replace("\n", " ")
+        assert "the train text changed since the run began" in capsys.readouterr().err.replace("\n", " ")
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_text_that_changed_is_refused(tmp_path: Path, capsys: pytest.CaptureFi
     [
         (b"", "there is no text in it"),
         (b"one\nt\xffo\n", "line 2: the byte 0xff is not valid UTF-8"),
-        (b"one\nt\0o\n", "line 2: there is a NUL byte"),
+        (b"one\nt\0o\n", "line 2: contains a NUL byte"),
         (b"too short for a context of sixteen"[:12], "needs at least 17"),
     ],
 )

@@ -102,7 +102,7 @@ def test_the_researcher(say, tmp_path) -> None:
     (tmp_path / "my_attention.py").write_text(text.replace("split_heads(part", "split_headss(part"), encoding="utf-8")
     wrong = say("train", "mine.txt", "--set", "model.mixer=window", *plugin, *SMALL, "--out", "wrong", code=1)
     assert "my_attention.py, line " in wrong.stderr
-    assert "fault of Glassformer" not in wrong.stderr
+    assert "bug in Glassformer" not in wrong.stderr
 
 
 def test_the_teacher(say, tmp_path) -> None:

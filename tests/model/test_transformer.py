@@ -227,7 +227,7 @@ def test_segments_are_added_and_the_embedding_is_normed() -> None:
 
 def test_segments_for_a_model_without_them_are_refused() -> None:
     model = build_model(ModelConfig(width=12, heads=3, layers=1, context=7), 11, seed=1)
-    with pytest.raises(ConfigError, match=r"has no segments to tell apart; give it some with model\.segments=2"):
+    with pytest.raises(ConfigError, match=r"has no segments; set model\.segments=2"):
         model(torch.tensor([[1]]), segments_BT=torch.tensor([[0]]))
 
 

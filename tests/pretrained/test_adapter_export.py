@@ -93,7 +93,7 @@ def test_a_merged_folder_needs_nothing_but_transformers(
 
 
 def test_what_cannot_be_exported_is_said(bert_folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no plain folder can hold"):
+    with pytest.raises(UsageError, match="a plain folder cannot store"):
         save_merged(tuned(bert_folder, tuning={"kind": "prompt", "length": 5}), tmp_path / "a", label_names=["a", "b", "c"])
     with pytest.raises(UsageError, match="has no adapter"):
         save_adapter(tuned(bert_folder, tuning="full"), tmp_path / "b", label_names=["a", "b", "c"])

@@ -20,9 +20,9 @@ WRONG = [
     ("gpt2", {"model_type": "t5"}, "model_type='t5' is a kind of model that cannot become ours; gpt2, llama, mistral, qwen2"),
     ("gpt2", {"model_type": None}, "model_type=None is a kind of model"),
     ("gpt2", {"architectures": ["GPT2ForSequenceClassification"]}, "names a class that cannot become ours; GPT2LMHeadModel"),
-    ("gpt2", {"activation_function": "swish"}, "activation_function='swish' is an activation that no part of ours has"),
-    ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx=True asks for something"),
-    ("gpt2", {"n_head": 5}, r"config\.json: the settings do not make a model of ours: .*model\.heads=5 does not divide"),
+    ("gpt2", {"activation_function": "swish"}, "activation_function='swish' is an activation we do not have"),
+    ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx=True is not supported"),
+    ("gpt2", {"n_head": 5}, r"config\.json: the settings do not fit our model: .*model\.heads=5 does not divide"),
     ("gpt2", {"n_layer": "two"}, "n_layer='two' must be a whole number from 1 on"),
     ("gpt2", {"vocab_size": 299}, "vocab_size=299 is less than the 300 ids of the folder's tokenizer"),
     ("gpt2", {"vocab_size": 301}, r"the tensor wte\.weight has shape \[300, 24\]; config\.json asks for \[301, 24\]"),
@@ -31,13 +31,13 @@ WRONG = [
     ("gpt2", {"n_layer": 1}, r"the tensor h\.1\.attn\.c_attn\.bias has no place"),
     ("llama", {"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "rope_parameters=.* stretches or cuts the rotation"),
     ("llama", {"rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_scaling=.* stretches or cuts the rotation"),
-    ("llama", {"head_dim": 8}, "head_dim=8 asks for something no part of ours does; it can be 4"),
-    ("llama", {"hidden_act": "gelu"}, "hidden_act='gelu' asks for something"),
-    ("llama", {"mlp_bias": True}, "mlp_bias=True with attention_bias=False asks for biases"),
+    ("llama", {"head_dim": 8}, "head_dim=8 is not supported; it can be 4"),
+    ("llama", {"hidden_act": "gelu"}, "hidden_act='gelu' is not supported"),
+    ("llama", {"mlp_bias": True}, "mlp_bias=True with attention_bias=False is not supported"),
     ("llama", {"num_key_value_heads": 4}, "kv_heads=4 must divide model.heads=6"),
-    ("mistral", {"sliding_window": 4}, "sliding_window=4 asks for something"),
-    ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type='relative_key' asks for something"),
-    ("bert", {"is_decoder": True}, "is_decoder=True asks for something"),
+    ("mistral", {"sliding_window": 4}, "sliding_window=4 is not supported"),
+    ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type='relative_key' is not supported"),
+    ("bert", {"is_decoder": True}, "is_decoder=True is not supported"),
 ]
 
 
@@ -123,7 +123,7 @@ def test_no_two_tensors_share_memory() -> None:
 
 def test_what_we_have_no_place_for_must_be_zero() -> None:
     shapes = {name: shape for name, shape in expected().items() if name != "map.bias"}
-    with pytest.raises(DataError, match=r"the tensor conv\.bias is not zero, and no part of ours has a place for it"):
+    with pytest.raises(DataError, match=r"the tensor conv\.bias is not zero, and our model has no parameter for it"):
         to_ours(theirs(), RULES, shapes)
     assert "map.bias" not in to_ours({**theirs(), "conv.bias": torch.zeros(5)}, RULES, shapes)
 

@@ -49,20 +49,20 @@ def test_no_weights(folder: Path, tmp_path: Path) -> None:
 def test_a_pickle_alone_is_never_read(folder: Path, tmp_path: Path) -> None:
     (folder / "model.safetensors").unlink()
     (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Bomb()))
-    assert re.search(r"the weights are in pytorch_model\.bin alone, a pickle", refusal(folder, tmp_path))
+    assert re.search(r"the weights are only in pytorch_model\.bin, a pickle", refusal(folder, tmp_path))
 
 
 def test_a_pickle_by_another_name_is_never_read(folder: Path, tmp_path: Path) -> None:
     (folder / "model.safetensors").write_bytes(pickle.dumps(Bomb()) + bytes(100))
-    assert re.search("is not a safetensors file, whatever its name says", refusal(folder, tmp_path))
+    assert re.search("is not a safetensors file despite its name", refusal(folder, tmp_path))
     torch.save({"weight": torch.zeros(2)}, folder / "model.safetensors")
-    assert re.search("is not a safetensors file, whatever its name says", refusal(folder, tmp_path))
+    assert re.search("is not a safetensors file despite its name", refusal(folder, tmp_path))
 
 
 @pytest.mark.parametrize("start", [b"", b"\x08", struct.pack("<Q", 1 << 60) + b"{}", struct.pack("<Q", 2) + b"[]"])
 def test_headers_are_bounded(start: bytes, folder: Path, tmp_path: Path) -> None:
     (folder / "model.safetensors").write_bytes(start)
-    assert re.search("is not a safetensors file, whatever its name says", refusal(folder, tmp_path))
+    assert re.search("is not a safetensors file despite its name", refusal(folder, tmp_path))
 
 
 def test_a_file_cut_short(folder: Path, tmp_path: Path) -> None:
@@ -75,14 +75,14 @@ def test_an_index_that_names_a_missing_shard(folder_of: Callable[..., Path], tmp
     folder = Path(shutil.copytree(folder_of("llama", max_shard_size="20KB"), tmp_path / "model"))
     gone = sorted(folder.glob("*.safetensors"))[1]
     gone.unlink()
-    assert re.search(f"names the file {gone.name} for .*, and it is not in the folder", refusal(folder, tmp_path))
+    assert re.search(f"names the file {gone.name} for .*, but it is not in the folder", refusal(folder, tmp_path))
 
 
 def test_an_index_that_leads_out_of_the_folder(folder: Path, tmp_path: Path) -> None:
     (folder / "model.safetensors").rename(tmp_path / "elsewhere.safetensors")
     for place in ("../elsewhere.safetensors", str(tmp_path / "elsewhere.safetensors"), "weights.bin"):
         (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"wte.weight": place}}))
-        assert re.search("which is no safetensors file of this folder", refusal(folder, tmp_path))
+        assert re.search("which is not a safetensors file of this folder", refusal(folder, tmp_path))
 
 
 @pytest.mark.parametrize("text", ["{}", '{"weight_map": []}', '{"weight_map": {}}', '{"weight_map": {"a": 3}}'])
@@ -117,19 +117,19 @@ def test_code_in_the_folder_is_not_run(folder: Path, tmp_path: Path) -> None:
 
 def test_no_tokenizer(folder: Path, tmp_path: Path) -> None:
     (folder / "tokenizer.json").unlink()
-    assert re.search("there is no tokenizer that can be read", refusal(folder, tmp_path))
+    assert re.search("there is no readable tokenizer", refusal(folder, tmp_path))
 
 
 def test_what_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert re.search(r"there is no config\.json", refusal(tmp_path, tmp_path))
-    assert re.search("is no folder; give the folder of a Hugging Face model", refusal(tmp_path / "absent", tmp_path))
+    assert re.search("is not a folder; give the folder of a Hugging Face model", refusal(tmp_path / "absent", tmp_path))
     assert not is_folder(tmp_path)
 
 
 def test_a_name_without_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("huggingface_hub")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(DataError, match=r"nobody/no-such-model is no folder here.*forbid the network \(HF_HUB_OFFLINE\)"):
+    with pytest.raises(DataError, match=r"nobody/no-such-model is not a local folder.*forbid the network \(HF_HUB_OFFLINE\)"):
         locate("nobody/no-such-model")
 
 

@@ -127,7 +127,7 @@ def test_an_imported_run_is_a_run(folder_of: Callable[..., Path], tmp_path: Path
     (tmp_path / "text.txt").write_text("the cat sat on the mat and ran\n" * 5)
     assert run.evaluate(data=tmp_path / "text.txt").metrics["loss"].value > 0
     assert run.generate("the cat", max_new_tokens=5)[0].tokens == 5
-    with pytest.raises(DataError, match=r"data\.set=none: there is no text, since the model was imported"):
+    with pytest.raises(DataError, match=r"data\.set=none: there is no text, because the model was imported"):
         run.evaluate("validation")
 
 
@@ -194,7 +194,7 @@ def test_a_folder_is_opened_once_for_the_same_bytes(folder_of: Callable[..., Pat
 
 def test_a_shorter_context_where_positions_are_a_formula(folder_of: Callable[..., Path]) -> None:
     assert read_pretrained(folder_of("llama"), context=8).model.context == 8
-    with pytest.raises(ConfigError, match="would cut the table of positions of 19 rows"):
+    with pytest.raises(ConfigError, match="would truncate the position table of 19 rows"):
         read_pretrained(folder_of("gpt2"), context=8)
 
 

@@ -138,7 +138,7 @@ def test_a_kind_of_a_plugin_has_no_such_form() -> None:
         def from_settings(cls, settings: dict[str, Any]) -> Mine:
             return cls()
 
-    with pytest.raises(ConfigError, match="tokenizer=mine has no form that Hugging Face's loaders read"):
+    with pytest.raises(ConfigError, match="tokenizer=mine has no Hugging Face format"):
         document_of(Mine())
 
 

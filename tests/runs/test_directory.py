@@ -42,8 +42,8 @@ def test_the_recipe_there_and_back(run) -> None:
         (b"schema: 2\nseed: 1\n", "has schema 2; this version reads schema 1"),
         (b"seed: 1\n", "has schema None"),
         (b"- 1\n", "has schema None"),
-        (b"a: [", "was changed or damaged"),
-        (b"a: \xff\xfe\n", "was changed or damaged"),
+        (b"a: [", "was edited or damaged"),
+        (b"a: \xff\xfe\n", "was edited or damaged"),
     ],
 )
 def test_a_damaged_recipe_is_a_sentence(run, content: bytes, words: str) -> None:

@@ -36,7 +36,7 @@ class TestChecksFirst:
         assert words(study) == {"alibi": "invalid", "rotary": "same"}
         assert words(Study.load(study.folder))["alibi"] == "invalid"
         assert "alibi, seed 1" not in executor.done
-        assert "alibi leaks once it is trained: 5 trials of it not started." in said
+        assert "alibi leaks once it is trained: 5 trials not started." in said
         assert [line.name for line in Ledger.beside(study.folder).attempts()] == ["rotary"]  # nobody saw a figure of alibi
         assert study.verdict("alibi").sentence.startswith("alibi is invalid: it cheats once it is trained: sees the future")
 
@@ -49,7 +49,7 @@ class TestChecksFirst:
         told = "alibi is invalid: it cheats in the step that trains it: causality at the compiled loss."
         assert study.verdict("alibi").sentence == told
         assert Study.load(study.folder).verdict("alibi").sentence == told
-        assert "alibi leaks in the step that trains it: 5 trials of it not started." in said
+        assert "alibi leaks in the step that trains it: 5 trials not started." in said
 
     def test_a_step_that_only_differs_from_the_plain_one_does_not_cheat(self, conduct):
         def loss(variant: str, seed: int, recipe: Any) -> Any:
@@ -65,7 +65,7 @@ class TestChecksFirst:
             assert verdict.reason == "it trains by a step that differs from the plain step in 6 of 6 seeds"
             (row,) = [row for row in one.table if row["variant"] == "alibi"]
             assert row["loss"]["reason"] == "the step that trains it differs from the plain step"
-        assert "alibi trains by a step that differs from the plain step: 5 trials of it not started." in said
+        assert "alibi trains by a step that differs from the plain step: 5 trials not started." in said
 
     def test_measured_all_the_same_it_is_told_what_that_step_gave(self, conduct):
         def loss(variant: str, seed: int, recipe: Any) -> float:
@@ -124,7 +124,7 @@ class TestChecksFirst:
 
     def test_where_every_tuned_setting_fails_its_check_it_is_said(self, conduct):
         leaks = [f"alibi (setting {at} of its grid)" for at in (1, 2)]
-        with pytest.raises(RunError, match=r"alibi has no setting of its grid without a problem \(a check failed\)"):
+        with pytest.raises(RunError, match=r"alibi failed with every setting of its grid \(a check failed\)"):
             conduct(effects(), "alibi", tune={"grid": {"model.width": [12, 24]}, "seeds": 1}, leaks=leaks)
 
     def test_of_a_model_that_leaks_once_trained_no_figure_is_given_and_nothing_is_kept(self, conduct, store):

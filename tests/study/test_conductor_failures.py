@@ -45,7 +45,7 @@ class TestFailures:
 
     def test_what_the_user_must_mend_ends_the_study_with_a_sentence(self, conduct):
         refused = {"status": "refused", "reason": "model.merge has no 'mine'.", "exit_code": 2}
-        with pytest.raises(ConfigError, match=r"no 'mine'.*belongs into such a file"):
+        with pytest.raises(ConfigError, match=r"no 'mine'.*must be moved to such a file"):
             conduct(lambda *_: refused)
         assert conduct.executor.closed
 

@@ -34,14 +34,14 @@ def test_a_step_that_makes_the_processor_wait_runs_as_it_is(make_step, some_batc
     step = GraphedStep(make_step(), listener)
 
     def refuse(batch: object) -> object:
-        raise cuda_graph._NotForAGraph("it makes the processor wait for the GPU")
+        raise cuda_graph._NotForAGraph("it makes the CPU wait for the GPU")
 
     monkeypatch.setattr(step, "_capture", refuse)
     for number in range(3):
         expected = plain(some_batches().batch(number), number, 1.0)
         assert torch.equal(step(some_batches().batch(number), number, 1.0).loss, expected.loss)
     assert listener.said == [
-        "CUDA graph: the step runs as it is where it cannot be captured, for it makes the processor wait for the GPU."
+        "CUDA graph: this step cannot be captured and runs without one, because it makes the CPU wait for the GPU."
     ]
     assert not step.replays(some_batches().batch(0))
 

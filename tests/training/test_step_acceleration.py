@@ -168,20 +168,19 @@ class Waiting:
         (
             False,
             False,
-            "compile: the whole step is replayed as a CUDA graph; nothing is compiled, for which this run is too short.",
+            "compile: the whole step is replayed as a CUDA graph; nothing is compiled, because this run is too short.",
         ),
         (True, False, "compile: kernels are fused, and the whole step is replayed as a CUDA graph."),
         (
             False,
             True,
-            "compile: nothing is compiled, for which this run is too short; the step is not replayed as a CUDA graph, for it "
-            "makes the processor wait for the GPU.",
+            "compile: nothing is compiled, because this run is too short; the step is not replayed as a CUDA graph, because "
+            "it makes the CPU wait for the GPU.",
         ),
         (
             True,
             True,
-            "compile: kernels are fused; the step is not replayed as a CUDA graph, for it makes the processor wait for the "
-            "GPU.",
+            "compile: kernels are fused; the step is not replayed as a CUDA graph, because it makes the CPU wait for the GPU.",
         ),
     ],
 )
@@ -190,7 +189,7 @@ def test_what_runs_is_said_once_and_told(
 ) -> None:
     wait = stand_in(monkeypatch)
     monkeypatch.setattr(torch, "compile", lambda function, **options: function)
-    because = "" if compiled else ", for which this run is too short"
+    because = "" if compiled else ", because this run is too short"
     monkeypatch.setattr(step_form, "choose_form", lambda *_: (StepForm(compiled, True), because))
     step, listener = make_step(), Listener()
     if waits:

@@ -314,8 +314,8 @@ def test_halving_keeps_the_effective_batch(scene, make_step, some_batches, error
     tight.trainer.run(TrainingState())
     assert tight.trainer.step.micro_batches == [1, 2, 4, 4, 4]
     assert tight.said == [
-        "Out of memory: going on with micro-batches of 4 rows; the effective batch stays the same.",
-        "Out of memory: going on with micro-batches of 2 rows; the effective batch stays the same.",
+        "Out of memory: continuing with micro-batches of 4 rows; the effective batch stays the same.",
+        "Out of memory: continuing with micro-batches of 2 rows; the effective batch stays the same.",
     ]
     for record, other in zip(roomy.records, tight.records):
         assert record["loss"] == pytest.approx(other["loss"], abs=1e-6)

@@ -63,7 +63,7 @@ def benchmark_attention(
     """
     if width % heads or min(lengths, default=0) < 1 or list(lengths) != sorted(set(lengths)):
         raise UsageError(
-            f"lengths must rise from 1 or more and heads={heads} must divide width={width}; got {list(lengths)}.",
+            f"lengths={list(lengths)} must be 1 or more and in rising order, and heads={heads} must divide width={width}.",
             reason="bad-lengths-or-heads",
         )
     runtime = choose_runtime(device=device, precision="float32")

@@ -216,7 +216,7 @@ def replace_key(
     problem = make_problem(keys, goal, values=values, bound=bound, scale=scale)
     if len(problem.goal.rows) > 1:
         raise ConfigError(
-            "goal 'identity' asks for many queries at once; replacing a key takes 'select', 'average' or 'weights'.",
+            "goal 'identity' needs several queries, so no key can be replaced; use 'select', 'average' or 'weights'.",
             reason="replace-with-identity",
         )
     if len(problem.keys) < 2:
@@ -235,9 +235,7 @@ def replace_key(
             f"query has {len(fixed_query)} numbers, but the keys have {problem.keys.shape[1]}.", reason="query-width"
         )
     if not np.any(fixed_query):
-        raise ConfigError(
-            "query has length 0: every key then scores 0, whatever it is; give a query that is not zero.", reason="zero-query"
-        )
+        raise ConfigError("query has length 0, so every key scores 0; give a query that is not zero.", reason="zero-query")
     return _given_query(task, fixed_query)
 
 

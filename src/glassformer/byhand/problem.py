@@ -86,7 +86,7 @@ def as_length(name: str, value: Any) -> float:
     length = as_number(name, value)
     if not 0 < length <= 1e9:
         raise ConfigError(
-            f"{name}={length:g} must be a length above 0 (and at most 1e9): a vector of length 0 has only one choice.",
+            f"{name}={length:g} must be a length above 0 and at most 1e9: only one vector has length 0.",
             reason="bad-length",
         )
     return length
@@ -122,7 +122,7 @@ def parse_goal(goal: Any, n: int) -> Goal:
     if kind == "identity":
         if rest:
             raise ConfigError(
-                f"goal 'identity' takes nothing after it, not {rest!r}: it selects every key in turn.",
+                f"goal 'identity' selects every key in turn and takes no argument; drop {rest!r}.",
                 reason="identity-with-more",
             )
         return Goal("identity", kind, np.eye(n))
@@ -158,7 +158,7 @@ def _members(kind: str, text: str, n: int) -> list[int]:
 def _weights_goal(weights: Array, n: int) -> Goal:
     if len(weights) != n:
         raise ConfigError(
-            f"weights has {len(weights)} numbers for {n} keys; give one weight for every key, 0 where none is wanted.",
+            f"weights has {len(weights)} numbers for {n} keys; give one weight per key, 0 for keys to ignore.",
             reason="weights-per-key",
         )
     if float(weights.min()) < 0:
@@ -176,9 +176,7 @@ def as_number(name: str, value: Any) -> float:
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
         raise ConfigError(f"{name}={value!r} is not a number.", reason="not-a-number")
     if not np.isfinite(float(value)):
-        raise ConfigError(
-            f"{name}={value!r} is not a finite number; NaN and infinity have no place on paper.", reason="not-finite"
-        )
+        raise ConfigError(f"{name}={value!r} is not a finite number; give a finite one.", reason="not-finite")
     return float(value)
 
 
@@ -197,7 +195,7 @@ def as_matrix(name: str, value: Any, *, folder: Path | None = None) -> Array:
         raise ConfigError(f"{name} is empty (shape {_shape(array)}); give at least one row with one number.", reason="empty")
     if array.shape[0] > MAX_ROWS or array.shape[1] > MAX_COLUMNS:
         raise ConfigError(
-            f"{name} has shape {_shape(array)}; by hand goes up to {MAX_ROWS} rows of {MAX_COLUMNS} numbers.",
+            f"{name} has shape {_shape(array)}; the limit is {MAX_ROWS} rows of {MAX_COLUMNS} numbers.",
             reason="too-large",
         )
     return _finite(name, array)
@@ -224,9 +222,7 @@ def read_numbers(name: str, file: str, folder: Path | None = None) -> Any:
     if not path.is_file():
         raise DataError(f"the file for {name} does not exist.", file=path, reason="missing-file")
     if path.stat().st_size > MAX_BYTES:
-        raise DataError(
-            f"larger than {MAX_BYTES >> 20} MiB; by hand is for problems of paper size.", file=path, reason="file-too-large"
-        )
+        raise DataError(f"larger than {MAX_BYTES >> 20} MiB; give a smaller problem.", file=path, reason="file-too-large")
     return _read_npy(path) if path.suffix.lower() == ".npy" else _read_csv(path)
 
 
@@ -257,7 +253,7 @@ def _read_csv(path: Path) -> list[list[float]]:
             )
         rows.append(row)
     if not rows:
-        raise DataError("no row of numbers in it.", file=path, reason="empty")
+        raise DataError("it contains no row of numbers.", file=path, reason="empty")
     return rows
 
 

@@ -49,7 +49,7 @@ def read_request(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise DataError("does not exist.", file=path, reason="missing-file") from None
+        raise DataError("does not exist; check the path.", file=path, reason="missing-file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot be read as text ({error}).", file=path, reason="not-text") from error
     values = parse_yaml(text, str(path))
@@ -67,7 +67,7 @@ def answer(values: Mapping[str, Any], *, folder: Path | None = None) -> Result:
         beside = [key for key in values if key not in ("explore", "settings") and values[key] is not None]
         if beside:
             raise ConfigError(
-                f"{beside[0]} belongs to a goal, and {request.explore!r} is an exploration; its settings go to --set.",
+                f"{beside[0]} belongs to a goal, but {request.explore!r} is an exploration; give its settings with --set.",
                 reason="goal-with-exploration",
             )
         return explore(request.explore, **request.settings)
@@ -99,7 +99,7 @@ def _solved(request: Request, folder: Path | None) -> Result:
         return solve(keys, request.goal, values=values, bound=bound, scale=scale, logits=request.logits)
     if request.logits is not None:
         raise ConfigError(
-            "logits is given with replace; least squares has no part in replacing a key.", reason="logits-with-replace"
+            "logits cannot be used with replace, which does no least squares; drop one of them.", reason="logits-with-replace"
         )
     query = None if request.query is None else as_vector("query", request.query, folder=folder)
     return replace_key(
@@ -113,7 +113,8 @@ def request_from_words(words: list[str]) -> tuple[dict[str, Any], Path | None]:
     if first.lower().endswith((".yaml", ".yml")):
         if len(words) > 1:
             raise ConfigError(
-                f"{words[1]!r} after the file {first}: a file holds the whole problem.", reason="words-after-file"
+                f"{words[1]!r} after the file {first} has no meaning: the file is the whole problem; drop it.",
+                reason="words-after-file",
             )
         return read_request(Path(first)), Path(first).parent
     if first.lower() in GOALS:
@@ -123,7 +124,7 @@ def request_from_words(words: list[str]) -> tuple[dict[str, Any], Path | None]:
         raise UnknownName("byhand", first, [*GOALS, *names])
     if len(words) > 1:
         raise ConfigError(
-            f"{words[1]!r} after {first!r}: settings of an exploration are given by --set, for example --set n=8.",
+            f"{words[1]!r} after {first!r}: give settings of an exploration with --set, for example --set n=8.",
             reason="words-after-exploration",
         )
     return {"explore": first}, None

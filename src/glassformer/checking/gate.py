@@ -63,12 +63,12 @@ MACHINE = (
 STEP_DEPENDS_ON = ("batch_size", "accumulate", "label_smoothing", "optimizer")
 """Settings of training with which a compiled or captured step is another one."""
 LEAKS = (
-    "No figure of such a model means anything, so none is given. Change the part, or see what one would have believed with "
-    "--allow-leaks, which marks every figure as tainted."
+    "Figures of such a model would be misleading, so none are given. Change that part, or continue with --allow-leaks, which "
+    "marks every figure as tainted."
 )
 OTHER_NUMBERS = (
-    "A run by it would not be the recipe's, so it is not started. Train by the plain step with training.compile=false and "
-    "training.cuda_graph=false, or go on with --allow-leaks, which marks every figure as tainted."
+    "Such a run would not follow the recipe, so it is not started. Use the plain step with training.compile=false and "
+    "training.cuda_graph=false, or continue with --allow-leaks, which marks every figure as tainted."
 )
 
 
@@ -159,7 +159,7 @@ def taint_of(report: CheckReport) -> str | None:
 def raise_or_warn(report: CheckReport, what: str, allow_leaks: bool, watch: Watcher, *, cached: bool = False) -> None:
     """Says how the checks ended; raises on a broken law, unless leaks are allowed."""
     if cached:
-        watch.say(f"{what} passed before: {report.notes[-1]} --recheck runs them again.")
+        watch.say(f"{what} passed before: {report.notes[-1]} Use --recheck to run them again.")
     elif not report.broken:
         watch.say(f"{what} {report.verdict} in {report.seconds:.1f} s: {', '.join(report.tested)}. {report.doubts}".rstrip())
     elif allow_leaks:
@@ -213,7 +213,7 @@ def cached_check(key: str) -> CheckReport | None:
     try:
         document = read_json(cache_folder() / AREA / key / REPORT)
         report = CheckReport.from_dict(document["checks"])
-        note = f"Remembered from a check of the same architecture, build and machine on {document['date']}."
+        note = f"Cached from a check of the same architecture, build and machine on {document['date']}."
         return replace(report, notes=(*report.notes, note)) if report.passed else None
     except (GlassformerError, OSError, ValueError, KeyError, TypeError):
         return None

@@ -51,7 +51,7 @@ def check(
         model, runtime, laws = _of_class(target, class_name), None, frozenset()
     if causal is False and "causality" in laws:
         raise UsageError(
-            "--encoder cannot be used here: the objective of this recipe demands causality, whatever the model is.",
+            "--encoder cannot be used here: the objective of this recipe needs a causal model; drop --encoder.",
             reason="encoder-must-be-causal",
         )
     return check_model(
@@ -72,7 +72,7 @@ def _resolve(
     """The model that ``target`` names, the runtime it is trained in, and the laws its objective demands."""
     if target is None:
         raise UsageError(
-            "There is nothing to check: give a recipe, a run, file.py:callable, a folder, or a class.",
+            "Nothing to check; give a recipe, a run, file.py:callable, a folder, or --class NAME.",
             reason="nothing-to-check",
         )
     if isinstance(target, str) and ".py:" in target:
@@ -91,9 +91,7 @@ def _resolve(
         _refuse_changes(target, changes)
         # A run that is not there, and no name on the hub, which would be asked for half a minute.
         if "/" in target and (Path(target).parent.is_dir() or target.startswith("runs/")):
-            raise DataError(
-                "it does not exist. `glassformer runs` lists the runs of a folder.", file=target, reason="no-such-run"
-            )
+            raise DataError("does not exist; `glassformer runs` lists the runs of a folder.", file=target, reason="no-such-run")
         return load_hub(target), None, frozenset()
     if isinstance(target, str | Path | Recipe | Mapping):
         recipe = load_recipe(target, changes)
@@ -112,7 +110,7 @@ def _of_class(target: Any, class_name: str) -> nn.Module:
     if isinstance(target, str) and HUB_NAME.fullmatch(target):
         return load_hub(target, class_name)
     raise UsageError(
-        f"--class {class_name} goes with a folder that has a config.json or a name on the hub, not with {target}.",
+        f"--class {class_name} works only with a Hugging Face folder or hub name, not with {target}.",
         reason="class-without-model",
     )
 
@@ -120,7 +118,7 @@ def _of_class(target: Any, class_name: str) -> nn.Module:
 def _refuse_changes(target: str, changes: Mapping[str, Any]) -> None:
     if changes:
         raise UsageError(
-            f"--set changes a recipe, and {target} is none; check the recipe it came from, or drop --set.",
+            f"--set changes a recipe, but {target} is not a recipe; check its recipe, or drop --set.",
             reason="set-without-recipe",
         )
 
@@ -149,7 +147,7 @@ def callable_in_file(target: str) -> nn.Module | Callable[..., Any]:
     except AttributeError as error:
         public = ", ".join(key for key, value in vars(module).items() if callable(value) and not key.startswith("_"))
         raise UsageError(
-            f"{target}: there is no {name!r} in {file} ({error}); it has {public or 'nothing callable'}.",
+            f"{target}: {file} has no {name!r} ({error}); it has {public or 'nothing callable'}.",
             reason="no-such-callable",
         ) from error
     except Exception as error:

@@ -106,7 +106,7 @@ def _targets(chance: random.Random, kills: int, first_saved: int, last: int) -> 
 
 def _too_seldom(every: int, run: str) -> str:
     return (
-        f"checkpoint.every={every} saves too seldom to prove anything about a run {run}: a killed one would start over; "
+        f"checkpoint.every={every} is too rare to test resuming a run {run}: a killed run would start over; "
         "set checkpoint.every to a tenth of the steps."
     )
 
@@ -114,9 +114,7 @@ def _too_seldom(every: int, run: str) -> str:
 def _too_many(kills: int, steps: int, run: str, longer: str) -> str:
     """Why ``kills`` do not fit into a run of ``steps``, and what to do."""
     fewer = f"use --kills {steps - 1} or fewer, or " if steps > 1 else ""
-    return (
-        f"--kills {kills} is too many for a run {run}: each kill takes a step of its own before the last one; {fewer}{longer}."
-    )
+    return f"--kills {kills} is too many for a run {run}: each kill needs a separate step before the last one; {fewer}{longer}."
 
 
 def _command(file: Path, run: RunDirectory, plugins: Sequence[Path | str]) -> list[str]:
@@ -129,7 +127,7 @@ def _train(file: Path, run: RunDirectory, plugins: Sequence[Path | str]) -> None
     done = subprocess.run(_command(file, run, plugins), capture_output=True, text=True, check=False)
     if done.returncode:
         raise GlassformerError(
-            f"The run to be verified failed with exit code {done.returncode}: {done.stderr.strip()}", reason="run-failed"
+            f"The tested run failed with exit code {done.returncode}: {done.stderr.strip()}", reason="run-failed"
         )
 
 
@@ -145,8 +143,8 @@ def _kill_at(file: Path, run: RunDirectory, plugins: Sequence[Path | str], *, st
         code = process.wait()
     if code != -signal.SIGKILL:
         raise GlassformerError(
-            f"The run ended (exit code {code}) before it could be killed at step {step}, so nothing was verified; "
-            "verify a longer one, e.g. --set training.steps=1000.",
+            f"The run ended (exit code {code}) before it could be killed at step {step}, so nothing was tested; "
+            "use a longer run, e.g. --set training.steps=1000.",
             reason="ended-before-kill",
         )
     return _reached(run)

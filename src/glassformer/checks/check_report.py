@@ -22,17 +22,17 @@ ABOUT: dict[Law, str] = {
     "state": "no score depends on what an earlier call read",
     "padding": "no score depends on padding or on a hidden token",
     "labels": "no score depends on the target it is measured by",
-    "path": "a compiled, captured or low-precision path gives what the plain one gives",
-    "cache": "reading in pieces with a cache gives what reading at once gives",
+    "path": "a compiled, captured or low-precision path gives the same as the plain one",
+    "cache": "reading in pieces with a cache gives the same as reading at once",
 }
 BROKEN: dict[Law, str] = {
     "causality": "a leak from the future: the token at {source} changes {measured}",
     "batch": "a leak from other rows: the token at {source} of another row changes {measured}",
     "state": "state between calls: what an earlier call read changes {measured}",
-    "padding": "padding matters: what stands hidden at {source} changes {measured}",
-    "labels": "the target is seen: of all targets in turn at {source}, {measured} do not belong to one distribution, and "
+    "padding": "padding matters: the hidden token at {source} changes {measured}",
+    "labels": "the target is seen: with each target in turn at {source}, {measured} do not come from one distribution; they "
     "miss it",
-    "cache": "the cache matters: read on from position {source} with a cache, {measured} change",
+    "cache": "the cache matters: continuing from position {source} with a cache, {measured} change",
 }
 
 

@@ -107,7 +107,7 @@ class ConformanceCase:
 def cases(slot: str | None = None, kind: str | None = None) -> list[ConformanceCase]:
     """All cases of all variants, of one slot, or of one variant; each with all of its ``examples``."""
     if slot is not None and slot not in SLOTS:
-        raise UsageError(f"slot={slot!r} is not part of a model; conformance is for {', '.join(SLOTS)}.", reason="unknown-slot")
+        raise UsageError(f"slot={slot!r} is not part of a model; conformance tests {', '.join(SLOTS)}.", reason="unknown-slot")
     found = []
     for path in SLOTS if slot is None else (slot,):
         for name in Slot.every[path].names() if kind is None else (kind,):

@@ -199,12 +199,10 @@ class Passes:
 
         first, again = self.scores(Setting(), ids_BT), self.run(Setting(), reseeded)
         if relative(first, again) > self.allowed(Setting(), first.dtype):
-            notes.append("In evaluation mode too the scores depend on random numbers; every pass here draws the same ones.")
+            notes.append("The scores depend on random numbers in evaluation mode too; every pass here uses the same ones.")
         self.eps["float64"] = max(self.eps["float64"], self._doubles[False].eps)
         if self.eps["float64"] > torch.finfo(torch.float64).eps:
-            notes.append(
-                "Parts of this model compute in less than float64 whatever is asked: small leaks may hide in rounding."
-            )
+            notes.append("Parts of this model always compute below float64, so small leaks may hide in rounding.")
         with self.around():
             if torch.is_autocast_enabled(ids_BT.device.type):
                 lower = torch.get_autocast_dtype(ids_BT.device.type)

@@ -207,12 +207,12 @@ def scores_in(output: Any) -> Tensor:
         output = output[0]
     if not isinstance(output, Tensor) or output.ndim < 2 or not output.is_floating_point():
         raise UsageError(
-            f"The checked function gave {type(output).__name__}, but must map token ids [B, T] to a float tensor [B, T, ...].",
+            f"The checked function returned {type(output).__name__}; it must map ids [B, T] to a float tensor [B, T, ...].",
             reason="no-scores",
         )
     if output.ndim == 2:
         raise UsageError(
-            f"The checked function gave one number per token ({list(output.shape)}), but a check needs scores: [B, T, V] for "
+            f"The checked function returned one number per token ({list(output.shape)}); a check needs scores [B, T, V] for "
             "token ids [B, T].",
             reason="one-number-per-token",
         )

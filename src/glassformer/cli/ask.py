@@ -41,7 +41,7 @@ def command(
         bool,
         typer.Option(
             "--abstain",
-            help='Answer "I don\'t know" by the rule that evaluation fitted: the person was probably not in the training data.',
+            help='Answer "I don\'t know" if, by the rule that `evaluate` fitted, the person was probably not in training data.',
         ),
     ] = False,
     predictions: Annotated[
@@ -58,9 +58,9 @@ def command(
     from glassformer.run import load
 
     if (question is None) == (questions is None):
-        raise UsageError("Give a QUESTION, or a file of them with --questions, and not both.")
+        raise UsageError("Give a QUESTION, or a file with --questions, but not both.")
     if pair is not None and questions is not None:
-        raise UsageError(f"--pair is the second text of a QUESTION, and {questions} has the second texts itself; drop --pair.")
+        raise UsageError(f"--pair is the second text of one QUESTION, but {questions} has its own second texts; drop --pair.")
     loaded = load(run, plugins=plugin or (), watch=remarks())
     second = None if pair is None else [pair]
     items = loaded.questions(questions) if questions is not None else loaded.question_texts([question or ""], pairs=second)
@@ -69,7 +69,7 @@ def command(
         from glassformer.foundation.files import write_atomically
 
         write_atomically(predictions, "".join(f"{one.text}\n" for one in answers))
-        say(f"{len(answers)} answers are written to {predictions}.")
+        say(f"Wrote {len(answers)} answers to {predictions}.")
     if json:
         print_json({"answers": [one.to_dict() for one in answers], **_right(items, answers)})
         return
@@ -79,7 +79,7 @@ def command(
         for text, confidence in () if one.abstained else one.alternatives:
             out().print(f"    or: {text} ({confidence:.0%})", markup=False)
     if found := _right(items, answers):
-        say(f"{found['right']} of {found['answered']} answers given are right; {found['abstained']} were not given.")
+        say(f"{found['right']} of {found['answered']} given answers are right; abstained on {found['abstained']}.")
 
 
 def _right(items: Any, answers: list[Any]) -> dict[str, int]:

@@ -22,13 +22,13 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="PROBLEM",
-            help="A goal (select 1, average 1,2, identity, weights .5,.5), an exploration or a YAML file; none: list them.",
+            help="A goal (select 1, average 1,2, identity, weights .5,.5), an exploration or a YAML file. Default: list them.",
         ),
     ] = None,
     keys: Annotated[
         str | None,
         typer.Option(
-            "--keys", metavar="ROWS|FILE", help="The keys: '1,0;0,1', a .npy or .csv file, or `worked` for the example's."
+            "--keys", metavar="ROWS|FILE", help="The keys: '1,0;0,1', a .npy or .csv file, or `worked` for the worked example."
         ),
     ] = None,
     values: Annotated[str | None, typer.Option("--values", metavar="ROWS|FILE", help="The values, one row per key.")] = None,
@@ -41,9 +41,9 @@ def command(
     query: Annotated[str | None, typer.Option("--query", metavar="ROW", help="With --replace: the fixed query.")] = None,
     length: Annotated[str | None, typer.Option("--length", metavar="L", help="With --replace: norm of the new key.")] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of an exploration, as n=8.")
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set an option of an exploration, e.g. n=8.")
     ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="The seed of an exploration.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed of an exploration.")] = None,
     out_: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the picture: .svg, .png or .html.")] = None,
     exercise: Annotated[
         bool, typer.Option("--exercise", help="Print the task alone; the solution goes to --out (default: solution.html).")

@@ -36,7 +36,7 @@ def command(
     class_: Annotated[
         str | None,
         typer.Option(
-            "--class", help="Class of transformers to load a folder or hub name as; alone: a tiny random model of it."
+            "--class", help="Load the folder or hub name as this transformers class; without one, check a tiny random model."
         ),
     ] = None,
     thorough: Annotated[
@@ -45,7 +45,7 @@ def command(
     conformance: Annotated[
         bool,
         typer.Option(
-            "--conformance", help="Run the tests of the built-in variants on those of a plugin: check --conformance FILE.py."
+            "--conformance", help="Run the built-in variants' tests on the variants of a plugin: check --conformance FILE.py."
         ),
     ] = False,
     zoo: Annotated[
@@ -55,20 +55,22 @@ def command(
             help="Check every causal class of the installed transformers, or those of --class A,B, as tiny random models.",
         ),
     ] = False,
-    workers: Annotated[int, typer.Option("--workers", min=1, help="With --zoo: classes checked at once.")] = 1,
-    limit: Annotated[float, typer.Option("--limit", min=1, help="With --zoo: most seconds per class.")] = 120.0,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="With --zoo: number of classes checked in parallel.")] = 1,
+    limit: Annotated[float, typer.Option("--limit", min=1, help="With --zoo: time limit per class, in seconds.")] = 120.0,
     json: Json = False,
 ) -> None:
-    """Check that the model does not see what it must not see. Tests whether any logit depends on a later token,
-    another row, padding, the KV cache or earlier calls, and says where."""
+    """Check that a model sees nothing it must not see. Tests whether any logit depends on a later token,
+    another row, padding, the KV cache or earlier calls, and reports where."""
     if conformance:
         if target is None:
-            raise UsageError("--conformance needs the file of a plugin, for example check --conformance my_attention.py.")
+            raise UsageError("--conformance needs a plugin file, for example: check --conformance my_attention.py.")
         _conformance(target, plugin or [], json)
         return
     if zoo:
         if target is not None:
-            raise UsageError("--zoo checks classes of transformers; leave out the target.", reason="zoo-with-target")
+            raise UsageError(
+                "--zoo checks transformers classes and takes no target; drop the target.", reason="zoo-with-target"
+            )
         _zoo([] if class_ is None else class_.split(","), workers, limit, json)
         return
     from glassformer.checking.target import check
@@ -150,7 +152,7 @@ def _conformance(file: str, plugins: list[Path], json: bool) -> None:
     found = [name.split("=", 1) for name in variants_of(module_of(Path(file)))]
     mine = [(slot, kind) for slot, kind in found if slot in SLOTS]
     if not mine:
-        raise UsageError(f"{file} defines no variant of {', '.join(SLOTS)}, so there is nothing to put through the suite.")
+        raise UsageError(f"{file} defines no variant of {', '.join(SLOTS)}, so there is nothing to test.")
     rows: list[dict[str, str]] = []
     for slot, kind in mine:
         for case in cases(slot, kind):

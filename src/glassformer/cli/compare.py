@@ -38,7 +38,7 @@ def command(
     ] = None,
     first_seed: Annotated[
         int | None,
-        typer.Option("--first-seed", metavar="N", min=0, help="Number of the first seed, for a second study with new seeds."),
+        typer.Option("--first-seed", metavar="N", min=0, help="First seed to use, for a second study with new seeds."),
     ] = None,
     looks: Annotated[
         str | None,
@@ -54,11 +54,11 @@ def command(
         float | None, typer.Option("--margin", help="Smallest difference that matters to you; default 0.01 (loss).")
     ] = None,
     effect: Annotated[
-        float | None, typer.Option("--effect", help="Difference you expect; used to print how many seeds it takes.")
+        float | None, typer.Option("--effect", help="Difference you expect, for the printed number of seeds it needs.")
     ] = None,
     match: Annotated[
         Literal["parameters", "flops"] | None,
-        typer.Option("--match", help="Give every variant the same parameters or FLOPs, by the feed-forward's inner width."),
+        typer.Option("--match", help="Adjust each variant's feed-forward width so that all have equal parameters or FLOPs."),
     ] = None,
     tune: Annotated[
         list[str] | None,
@@ -74,7 +74,7 @@ def command(
     ] = None,
     tune_seeds: Annotated[int, typer.Option("--tune-seeds", min=1, help="Seeds used for --tune only.")] = 4,
     budget_hours: Annotated[
-        float | None, typer.Option("--budget-hours", help="Most hours of computing, all runs added up.")
+        float | None, typer.Option("--budget-hours", help="Limit on compute hours, summed over all runs.")
     ] = None,
     on: Annotated[
         Literal["local", "ray", "inline"],
@@ -87,37 +87,37 @@ def command(
     ] = None,
     gpu_share: Annotated[float | None, typer.Option("--gpu-share", help="With --on ray: fraction of a GPU per run.")] = None,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", metavar="N", min=1, help=f"Runs at once; default one per core, {PER_GPU} per GPU.")
+        int | None, typer.Option("--jobs", metavar="N", min=1, help=f"Parallel runs; default one per core, {PER_GPU} per GPU.")
     ] = None,
     out_: Annotated[
         Path | None, typer.Option("--out", metavar="STUDY", help="Folder for the study; default studies/NAME.")
     ] = None,
     set_: Set = None,
     allow_leaks: Annotated[
-        bool, typer.Option("--allow-leaks", help="Train variants that fail a check too; they are marked tainted.")
+        bool, typer.Option("--allow-leaks", help="Also train variants that fail a check; they are marked tainted.")
     ] = False,
     plugin: Plugin = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print how long it takes and how small a difference it can find; train nothing.")
+        bool, typer.Option("--dry-run", help="Print the time it takes and the smallest difference it can find; train nothing.")
     ] = False,
     details: Annotated[bool, typer.Option("--details", help="Also print the evidence behind each verdict.")] = False,
     baseline: Annotated[
         Literal["auto", "paired", "bank"],
         typer.Option(
             "--baseline",
-            help="paired: compare seed by seed; bank: with earlier runs of the baseline; auto chooses and says why.",
+            help="paired: compare seed by seed; bank: compare with stored baseline runs; auto: choose, and print why.",
         ),
     ] = "auto",
     store: Annotated[
         bool,
         typer.Option(
-            "--store/--no-store", help="Reuse finished trials and passed checks of earlier studies, and keep new ones."
+            "--store/--no-store", help="Reuse finished trials and passed checks of earlier studies, and store new ones."
         ),
     ] = True,
     confirm: Annotated[
         Path | None,
         typer.Option(
-            "--confirm", metavar="STUDY", help="Test the winner of this study once more, with new seeds on the test split."
+            "--confirm", metavar="STUDY", help="Test the winner of this study again, with new seeds, on the test split."
         ),
     ] = None,
     also: Annotated[
@@ -126,13 +126,14 @@ def command(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Compare changes of a recipe; get a verdict for each. All are trained with the same seeds.
+    """Compare changes to a recipe; get a verdict for each. All are trained with the same seeds.
 
-    The verdict is better, worse, same, not decided or invalid. Stop at any moment: the same command continues.
+    The verdict is better, worse, same, not decided or invalid. You can stop at any time; the same command continues.
     """
     if also and (confirm is not None or recipe is None or dry_run):
         raise UsageError(
-            "--also adds a set to a RECIPE with --vary; it goes with neither --confirm nor --dry-run.", reason="also-misplaced"
+            "--also adds a set to a RECIPE with --vary and cannot be combined with --confirm or --dry-run; drop one.",
+            reason="also-misplaced",
         )
     settings = {
         "seeds": seeds,
@@ -173,7 +174,7 @@ def command(
     elif isinstance(study, Study):
         evidence = f" For the evidence behind each verdict: glassformer compare {folder} --details."
     out().print(f"\nReport: {page.resolve()}", markup=False)
-    say(f"To write the page again: glassformer report {folder}.{evidence}")
+    say(f"To rewrite the report: glassformer report {folder}.{evidence}")
 
 
 def _print_estimate(planned: Sequence[PlannedStudy], jobs: int | None, json: bool) -> None:
@@ -181,7 +182,8 @@ def _print_estimate(planned: Sequence[PlannedStudy], jobs: int | None, json: boo
 
     if len(planned) > 1:
         raise UsageError(
-            "--dry-run estimates one study, and this plan has several bases; estimate one of them.", reason="dry-run-of-several"
+            "--dry-run estimates one study, but this plan has several bases; give a plan with one of them.",
+            reason="dry-run-of-several",
         )
     estimate = estimate_study(planned[0], jobs)
     print_json(estimate.to_dict()) if json else out().print(str(estimate), markup=False)
@@ -200,9 +202,7 @@ def _grid(texts: list[str] | None, tries: int | None, seeds: int) -> dict[str, A
 
     if not texts:
         if tries is not None:
-            raise UsageError(
-                "--tune-tries draws points of --tune, and there is none; give --tune KEY=A,B too.", reason="tries-without-tune"
-            )
+            raise UsageError("--tune-tries needs a grid to draw from; add --tune KEY=A,B.", reason="tries-without-tune")
         return None
     lists = parse_vary(texts)
     ranges = {key: only for key, (only, *more) in lists.items() if not more and isinstance(only, dict) and "low" in only}

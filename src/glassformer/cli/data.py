@@ -31,7 +31,7 @@ ColumnOption = Annotated[
 
 @app.command("list")
 def list_command(json: Json = False) -> None:
-    """List the named sets, and whether their files are here."""
+    """List the named sets, and whether their files are on this machine."""
     from glassformer.data.describe import list_sets
 
     sets = list_sets()
@@ -40,7 +40,7 @@ def list_command(json: Json = False) -> None:
         return
     rows = [[row["name"], "yes" if row["here"] else "no", row["about"]] for row in sets]
     print_table("Sets (data.set)", ["name", "here", "what it is"], rows, numbers=False)
-    say("Any text of yours works as well: data.path takes a file, a folder, or - for standard input.")
+    say("You can also use your own text: data.path takes a file, a folder, or - for standard input.")
 
 
 @app.command("show")
@@ -122,7 +122,12 @@ def stats_command(
     picture: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Plot the document lengths: .png, .svg or .pdf.")
     ] = None,
-    set_: Set = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Change one key of data or tokenizer, e.g. tokenizer.vocab=100. Repeatable."
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Count documents, tokens, characters and duplicates. Also overlap between splits, and bad lines."""
@@ -143,7 +148,7 @@ def stats_command(
         from glassformer.figures.save import save_figure
 
         save_figure(histogram(lengths, title=f"{facts['source']}: lengths of documents"), picture)
-        say(f"The lengths of documents are drawn in {picture}.")
+        say(f"Plotted the document lengths in {picture}.")
     if json:
         print_json(facts)
         return
@@ -193,4 +198,4 @@ def _print_facts(facts: dict[str, Any]) -> None:
     for note in facts["notes"]:
         say(note)
     if facts["unopened"]:
-        say("The test split is there and was not opened; --test opens it.")
+        say("The test split was not opened; add --test to include it.")

@@ -21,14 +21,14 @@ PLAN = "demo"
 def command(
     out_: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Folder for the study.")] = Path("demo"),
     set_: Set = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", metavar="N", min=1, help="Runs at once; default one per core.")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", metavar="N", min=1, help="Parallel runs; default one per core.")] = None,
     json: Json = False,
 ) -> None:
     """Run a small study on built-in data, with verdicts. Four changes and a report; about five minutes on two cores."""
     say(
         "Four changes of a small Transformer, each trained with 8 seeds on the docstrings of Python's standard library: one "
-        "matters, one does not, one is too small to tell, one cheats. About five minutes on two cores. Ctrl-C stops; run again "
-        "to go on."
+        "matters, one does not, one is too small to tell, one cheats. About five minutes on two cores. Ctrl-C stops; the same "
+        "command continues."
     )
     with watching_a_study() as watch:
         from glassformer.study.compare import compare

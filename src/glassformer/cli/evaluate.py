@@ -23,7 +23,7 @@ def command(
         typer.Option(
             "--split",
             metavar="train|validation|test|test:NAME",
-            help="Default validation. Use of the test split is recorded in the run. test:NAME is one of several test files.",
+            help="Default: validation. The run records each use of the test split. test:NAME is one of several test files.",
         ),
     ] = None,
     data: Annotated[Path | None, typer.Option("--data", metavar="FILE", help="Evaluate this file instead of a split.")] = None,
@@ -44,13 +44,13 @@ def command(
         typer.Option(
             "--against",
             metavar="RUN",
-            help="Compare with another run, item by item: how many only one of them got right (McNemar).",
+            help="Compare with another run item by item: counts what only one of them got right (McNemar test).",
         ),
     ] = None,
     plugin: Plugin = None,
     allow_leaks: AllowLeaks = False,
     recheck: Annotated[
-        bool, typer.Option("--recheck", help="Run the checks again, although these weights and this build passed before.")
+        bool, typer.Option("--recheck", help="Run the checks again even if these weights and this build passed before.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -89,13 +89,13 @@ def _refuse_contradictions(split: str | None, data: Path | None, text: list[str]
     if data is not None and text:
         raise UsageError("--data and --text are both given; give one of them.")
     if text and against is not None:
-        raise UsageError("--text gives texts without their truth, and --against counts right ones; give a file with --data.")
+        raise UsageError("--against counts right answers, but --text gives texts without answers; give a file with --data.")
     if split is not None and (data is not None or text):
         raise UsageError(
-            f"--split {split} has no meaning beside {'--data' if data is not None else '--text'}, which has no splits; drop it."
+            f"--split {split} has no effect with {'--data' if data is not None else '--text'}, which has no splits; drop it."
         )
     if split is not None and split not in ("train", "validation", "test") and not split.startswith("test:"):
-        raise UsageError(f"--split {split!r} is no split; give train, validation, test or test:NAME.")
+        raise UsageError(f"--split {split!r} is not a split; give train, validation, test or test:NAME.")
 
 
 def _document(results: list[Evaluation], texts: list[Evaluation], paired: TwoCheckpoints | None) -> dict[str, Any]:

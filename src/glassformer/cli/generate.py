@@ -19,7 +19,7 @@ def command(
     prompts: Annotated[
         Path | None, typer.Option("--prompts", metavar="FILE", help="Read prompts from this file, one per line.")
     ] = None,
-    max_new_tokens: Annotated[int, typer.Option("--max-new-tokens", min=0, help="Stop after so many tokens.")] = 200,
+    max_new_tokens: Annotated[int, typer.Option("--max-new-tokens", min=0, help="Generate at most this many tokens.")] = 200,
     temperature: Annotated[
         float, typer.Option("--temperature", min=0.0, help="Divides the logits; 0 is greedy decoding.")
     ] = 0.8,
@@ -28,13 +28,13 @@ def command(
         float | None, typer.Option("--top-p", help="Sample from the fewest tokens whose probabilities add up to p (nucleus).")
     ] = None,
     repetition_penalty: Annotated[
-        float, typer.Option("--repetition-penalty", help="Above 1 makes tokens that have occurred less likely.")
+        float, typer.Option("--repetition-penalty", help="Above 1, tokens that already occurred become less likely.")
     ] = 1.0,
     stop: Annotated[
         list[str] | None, typer.Option("--stop", metavar="TEXT", help="Stop when this text is generated. Repeatable.")
     ] = None,
     samples: Annotated[int, typer.Option("--samples", min=1, help="Number of texts per prompt.")] = 1,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the sampling.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Random seed for sampling.")] = 0,
     precision: Annotated[
         Literal["float32", "bf16"],
         typer.Option(

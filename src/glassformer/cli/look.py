@@ -64,9 +64,9 @@ def command(
     if film and compare is not None:
         raise UsageError("--film and --compare are both given; give one of them.")
     if head is not None and layer is None:
-        raise UsageError(f"--head {head} is given without --layer; say which layer it is in.")
+        raise UsageError(f"--head {head} needs its layer; add --layer N.")
     if texts is not None and ablate is None:
-        raise UsageError(f"--texts {texts} is read only with --ablate; give --ablate zero, mean or resample, or drop --texts.")
+        raise UsageError(f"--texts {texts} is used only with --ablate; add --ablate zero, mean or resample, or drop --texts.")
     if out_ is not None and out_.suffix.lower() not in (".html", *PICTURES):
         raise UsageError(f"--out {out_} must end in .html, {', '.join(PICTURES)}.")
     loaded = load(run, plugins=plugin or (), watch=remarks())
@@ -117,7 +117,7 @@ def _looks(run: Run, text: str, checkpoint: str, hide: Any, compare: str | None,
         if other.queries != looks[0].queries:
             say(
                 f"The two tokenizers split the text differently ({len(other.queries)} and {len(looks[0].queries)} tokens), so "
-                "positions do not correspond; compare what heads do, not places."
+                "positions do not correspond; compare what heads do, not single positions."
             )
         looks.insert(0, other)  # what it is compared with stands on the left
     return looks
@@ -140,7 +140,7 @@ def _effects(look: Look, ablate: str, rows: list[list[int]] | None) -> HeadEffec
     if ablate not in HOW:
         raise UsageError(f"--ablate {ablate} cannot be used: choose {', '.join(HOW)}.")
     if ablate == "resample" and (rows is None or len(rows) == 1):
-        raise UsageError("--ablate resample takes outputs from another text; give --texts FILE with two lines at least.")
+        raise UsageError("--ablate resample takes outputs from another text; give --texts FILE with at least two lines.")
     return look.effects(rows, how=ablate)
 
 

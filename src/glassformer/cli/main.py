@@ -169,24 +169,24 @@ def _describe(error: BaseException) -> str:
     if place is not None:
         return f"{place} (in your plugin; --debug shows the traceback)."
     if isinstance(error, UnicodeError):
-        return f"Text could not be read or written ({error}); give UTF-8 text, and set PYTHONUTF8=1 where a terminal is not."
+        return f"Text could not be read or written ({error}); use UTF-8 text, and set PYTHONUTF8=1 if the terminal is not."
     if isinstance(error, OSError) and error.strerror:
         name = f"{error.filename}: " if error.filename else ""
         return f"{name}{error.strerror}; {_REMEDIES.get(error.errno or 0, 'check the path and the disk it is on')}."
-    return f"Unexpected {type(error).__name__}: {error} (a fault of Glassformer; --debug shows where)."
+    return f"Unexpected {type(error).__name__}: {error} (a bug in Glassformer; --debug shows the traceback)."
 
 
 _REMEDIES = {
-    errno.EACCES: "you may not write or read there: choose another place with --out, or change its permissions",
-    errno.EPERM: "you may not write or read there: choose another place with --out, or change its permissions",
-    errno.EROFS: "that disk cannot be written to: choose another place with --out",
-    errno.ENOENT: "it is not there (a link may point to nothing): check the path",
-    errno.ENOTDIR: "a part of this path is a file and not a folder: check the path",
+    errno.EACCES: "permission denied: choose another place with --out, or change the permissions",
+    errno.EPERM: "permission denied: choose another place with --out, or change the permissions",
+    errno.EROFS: "that disk is read-only: choose another place with --out",
+    errno.ENOENT: "it does not exist (or a link is broken): check the path",
+    errno.ENOTDIR: "part of this path is a file, not a folder: check the path",
     errno.EISDIR: "it is a folder, not a file: check the path",
-    errno.EEXIST: "it is there already, and is no folder: choose another place with --out",
+    errno.EEXIST: "it exists and is not a folder: choose another place with --out",
     errno.ENOSPC: "the disk is full: make room, or choose another disk with --out",
     errno.ENAMETOOLONG: "the name is too long: choose a shorter one",
-    errno.ELOOP: "links that point to each other: check the path",
+    errno.ELOOP: "its links form a loop: check the path",
 }
 
 

@@ -20,7 +20,7 @@ Plugin = Annotated[
     typer.Option("--plugin", metavar="FILE", help="Load your own variants from this Python file. Repeatable."),
 ]
 AllowLeaks = Annotated[
-    bool, typer.Option("--allow-leaks", help="Go on although a check failed; every figure is marked tainted.")
+    bool, typer.Option("--allow-leaks", help="Continue even if a check fails; every figure is then marked tainted.")
 ]
 RecipeArgument = Annotated[
     str,
@@ -31,7 +31,7 @@ RecipeArgument = Annotated[
 ]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="The folder that `train` wrote, e.g. runs/mine.")]
 CheckpointOption = Annotated[
-    str, typer.Option("--checkpoint", metavar="best|last|N", help="Which checkpoint: best, last, or the one of step N.")
+    str, typer.Option("--checkpoint", metavar="best|last|N", help="Checkpoint to use: best, last, or the one at step N.")
 ]
 
 
@@ -41,6 +41,6 @@ def changes_of(assignments: list[str] | None) -> dict[str, Any]:
     for text in assignments or []:
         key, value = parse_assignment(text)
         if key in changes:
-            raise UsageError(f"--set {key} is given twice; give it once.", reason="set-twice")
+            raise UsageError(f"--set {key} is given twice; keep one of them.", reason="set-twice")
         changes[key] = value
     return changes

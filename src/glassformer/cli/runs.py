@@ -17,11 +17,9 @@ from glassformer.runs.overview import flat_rows, records_of
 
 def command(
     folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="A folder of runs.")] = Path("runs"),
-    kept: Annotated[
-        bool, typer.Option("--kept", help="List the finished trials that studies share (a cache) instead.")
-    ] = False,
+    kept: Annotated[bool, typer.Option("--kept", help="List the cached trials that studies reuse instead.")] = False,
     empty_kept: Annotated[
-        bool, typer.Option("--empty-kept", help="Delete the shared trials; studies keep their own copies.")
+        bool, typer.Option("--empty-kept", help="Delete the cached trials; studies keep their own copies.")
     ] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print the table as CSV.")] = False,
     metrics: Annotated[
@@ -30,14 +28,14 @@ def command(
     note: Annotated[str | None, typer.Option("--note", metavar="TEXT", help="Add a remark to the run in FOLDER.")] = None,
     json: Json = False,
 ) -> None:
-    """List runs: status, step, loss, and what differs. Also notes, and the trials that studies share."""
+    """List runs: status, step, loss, and what differs. Also notes, and cached trials."""
     if kept or empty_kept:
         _trial_store(empty_kept, json)
         return
     if note is not None:
         _note(folder, note)
     if metrics and not csv:
-        raise UsageError("--metrics belongs to --csv; give both.")
+        raise UsageError("--metrics works only with --csv; add --csv.")
     from glassformer.runs.overview import overview
 
     table = overview(folder)

@@ -41,8 +41,8 @@ def command(
             out().print(address, markup=False)
         if host not in ("127.0.0.1", "localhost", "::1"):
             called = f"its address or {socket.gethostname()}" if host in EVERYWHERE else host
-            say(f"Other machines can reach this page under {called}, and the token crosses the network unencrypted.")
-        say("Ctrl-C ends the page; trainings that were started from it go on.")
+            say(f"Other machines can reach this page at {called}; the token crosses the network unencrypted.")
+        say("Ctrl-C stops the page; training started from it continues.")
         sys.stdout.flush()
 
     serve(folder, port=port, host=host, on_ready=show)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from glassformer.cli.console import out, print_json, print_table, say, watching
-from glassformer.cli.options import Json, Set, changes_of
+from glassformer.cli.options import Json, changes_of
 from glassformer.foundation.errors import DataError, UsageError
 from glassformer.foundation.progress import Watcher
 
@@ -28,11 +28,14 @@ def train_command(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Text files (gzip is read too).")],
     out_file: Annotated[Path, typer.Option("--out", metavar="TOK", help="The file to write, e.g. tokenizer.json.")],
     vocab: Annotated[int | None, typer.Option("--vocab", metavar="N", help="Size of the vocabulary.")] = None,
-    kind: Annotated[str, typer.Option("--kind", metavar="bpe|char|word|byte")] = "bpe",
+    kind: Annotated[str, typer.Option("--kind", metavar="bpe|char|word|byte", help="Kind of tokenizer.")] = "bpe",
     level: Annotated[
         str | None, typer.Option("--level", metavar="byte|char", help="With bpe: merge bytes (default) or characters.")
     ] = None,
-    settings: Set = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change one setting of the tokenizer, e.g. min_count=3. Repeatable."),
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace TOK if it exists.")] = False,
     json: Json = False,
 ) -> None:
@@ -44,13 +47,11 @@ def train_command(
     if "vocab" in TOKENIZERS.get(kind).model_fields:
         chosen |= {} if vocab is None else {"vocab": vocab}
     elif vocab is not None:
-        say(f"--vocab {vocab} is not used: tokenizers of the kind {kind!r} have no such setting.")
+        say(f"--vocab {vocab} has no effect: a tokenizer of kind {kind!r} has no such setting.")
     config = TOKENIZERS.parse({"kind": kind, **chosen})
     target = out_file / "tokenizer.json" if out_file.is_dir() else out_file
     if target.exists() and not overwrite:
-        raise UsageError(
-            f"{target} is there already; choose another --out, or replace it with --overwrite.", reason="file-exists"
-        )
+        raise UsageError(f"{target} exists; choose another --out, or replace it with --overwrite.", reason="file-exists")
     with watching() as watcher:
         callbacks: list[Any] = [_counting(watcher, files)]
         if isinstance(config, BPETokenizerConfig):
@@ -62,7 +63,7 @@ def train_command(
         return
     out().print(f"{target}: {tokenizer.kind}, {tokenizer.size:,} tokens", markup=False)
     if vocab is not None and tokenizer.size < vocab:
-        say(f"There are {tokenizer.size:,} tokens, not {vocab:,}: this text has no more that occur often enough.")
+        say(f"The tokenizer has {tokenizer.size:,} tokens, not {vocab:,}: no further token occurs often enough in this text.")
 
 
 @app.command("encode")
@@ -195,7 +196,7 @@ def _draw(words: Sequence[dict[str, Any]], file: Path) -> None:
     if len(words) != 1:
         cut = " | ".join(visible(word["word"]) for word in words)
         raise UsageError(
-            f"A picture shows one word, but this text is {len(words)}: {cut}; give one of them.", reason="several-words"
+            f"A picture shows one word, but this text has {len(words)}: {cut}; give one of them.", reason="several-words"
         )
     (word,) = words
     rows = [MergeRow("symbols", [(visible(symbol), 1) for symbol in word["symbols"]])]

@@ -34,12 +34,12 @@ def command(
         int, typer.Option("--samples", metavar="N", min=0, help="Generate and show N tokens at every evaluation.")
     ] = 0,
     note: Annotated[
-        str | None, typer.Option("--note", metavar="TEXT", help="A remark to keep in the run; `glassformer runs` shows it.")
+        str | None, typer.Option("--note", metavar="TEXT", help="Store a remark in the run; `glassformer runs` shows it.")
     ] = None,
     plugin: Plugin = None,
     allow_leaks: AllowLeaks = False,
     recheck: Annotated[
-        bool, typer.Option("--recheck", help="Run the checks again, although this architecture and build passed before.")
+        bool, typer.Option("--recheck", help="Run the checks again even if this architecture and build passed before.")
     ] = False,
     timing: Annotated[bool, typer.Option("--timing", help="Print how long each phase took.")] = False,
     json: Json = False,
@@ -107,7 +107,7 @@ def _print_cost(recipe: str, changes: dict[str, Any], seed: int | None, plugins:
         from glassformer.recipe_cost import plan as plan_of
 
         if is_run(recipe):
-            say(f"{recipe} is the folder of a run: this is the cost of its recipe.")
+            say(f"{recipe} is a run; this is the cost of training its recipe.")
         plan = plan_of(recipe, set=changes, seed=seed, plugins=plugins, timed=True, watch=watch)
     if json:
         print_json(plan.to_dict())

@@ -14,13 +14,15 @@ from glassformer.foundation.errors import CheckFailed
 def command(
     recipe: RecipeArgument,
     set_: Set = None,
-    kills: Annotated[int, typer.Option("--kills", min=1, help="How often each test run is killed (SIGKILL) and resumed.")] = 2,
+    kills: Annotated[
+        int, typer.Option("--kills", min=1, help="How many times each test run is killed (SIGKILL) and resumed.")
+    ] = 2,
     times: Annotated[int, typer.Option("--times", min=1, help="Number of test runs.")] = 1,
-    seed: Annotated[int, typer.Option("--seed", help="Seed for the moments of the kills.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed for the random kill steps.")] = 0,
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
-    """Test that a killed and resumed run ends in the same bits. Kills real runs of your recipe and compares the weights."""
+    """Test that a killed and resumed run ends bit-identical. Kills real runs of your recipe and compares the weights."""
     from glassformer.checking.verify_resume import verify_resume
 
     with watching() as watch:

@@ -62,15 +62,15 @@ def prepare(
     for name, sha256 in prepared.fingerprints.items():
         if before and sha256 != before.get(name):
             raise DataError(
-                f"the {name} text is not what it was when the run began: its sha256 is {sha256[:12]}, and it was "
-                f"{str(before.get(name))[:12]}. Give back the old text, or start a new run.",
+                f"the {name} text changed since the run began: its sha256 is {sha256[:12]}, and it was "
+                f"{str(before.get(name))[:12]}. Restore the old text, or start a new run.",
                 file=sources.train.name,
                 reason="text-changed",
             )
     if gone := [name for name in before if name not in prepared.fingerprints]:
         raise DataError(
-            f"the run began with a {gone[0]} text of its own, and none is given now: that would cut the training text in "
-            "another way. Name it again, or start a new run.",
+            f"the run began with a separate {gone[0]} text, and none is given now, so the training text would be split "
+            "differently. Give it again, or start a new run.",
             file=sources.train.name,
             reason="text-missing",
         )
@@ -138,7 +138,7 @@ class _Job:
         for name, split in opened.items():
             if not split.num_tokens:
                 raise DataError(
-                    f"there is nothing in it for {name}; give more text or change data.split.",
+                    f"it leaves no text for {name}; give more text or change data.split.",
                     file=self.source.name,
                     reason="empty-split",
                 )
@@ -156,7 +156,7 @@ class _Job:
                     writers[name].add(document)
         if stamp_of(self.source) != before:
             raise DataError(
-                "was written to while it was read; start again when it is at rest.",
+                "changed while it was read; start again once nothing writes to it.",
                 file=self.source.name,
                 reason="changed-while-read",
             )

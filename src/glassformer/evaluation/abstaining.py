@@ -70,7 +70,7 @@ class AskOptions:
     def __post_init__(self) -> None:
         if self.abstain_below is not None and not 0 <= self.abstain_below <= 1:
             raise UsageError(
-                f"--abstain-below {self.abstain_below} is no probability; give a number from 0 to 1.",
+                f"--abstain-below {self.abstain_below} is not a probability; give a number from 0 to 1.",
                 reason="abstain-below-no-probability",
             )
 

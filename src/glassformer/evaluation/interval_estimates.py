@@ -141,7 +141,7 @@ def paired(
     """Compares two evaluations of the same items; raises if they cannot be paired."""
     if not metric.answers:
         raise UsageError(
-            f"{metric.name} is not a count of right answers, so two checkpoints cannot be compared by it.",
+            f"{metric.name} does not count right answers, so --against cannot compare two runs by it.",
             reason="metric-not-a-count",
         )
     one, other = first(), second()

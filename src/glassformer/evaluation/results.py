@@ -248,7 +248,7 @@ class Evaluation:
         document = read_json_object(file)
         if document.get("schema") != RunDirectory.SCHEMA:
             raise RunError(
-                f"{file} has schema {document.get('schema')!r}, and this version reads {RunDirectory.SCHEMA}; delete it and "
+                f"{file} has schema {document.get('schema')!r}, but this version reads {RunDirectory.SCHEMA}; delete it and "
                 "evaluate the run again.",
                 reason="evaluation-schema",
             )

@@ -145,8 +145,8 @@ def _losses_of_windows(model: Model, ids_N: Tensor, length: int) -> tuple[np.nda
     if not isinstance(logits_BTV, Tensor) or logits_BTV.ndim != 3 or logits_BTV.shape[:2] != inputs_BT.shape:
         got = tuple(logits_BTV.shape) if isinstance(logits_BTV, Tensor) else type(logits_BTV).__name__
         raise UsageError(
-            f"The model gave {got} for ids of shape {tuple(inputs_BT.shape)}; "
-            "it must give logits of shape (batch, positions, vocabulary).",
+            f"The model returned {got} for ids of shape {tuple(inputs_BT.shape)}; "
+            "it must return logits of shape (batch, positions, vocabulary).",
             reason="logits-shape",
         )
     vocabulary = logits_BTV.shape[-1]

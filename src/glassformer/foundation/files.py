@@ -206,7 +206,7 @@ def read_json(path: Path, *, most: int = MOST_BYTES) -> Any:
         raise RunError(f"{path} does not exist.", reason="no-such-file") from None
     except (ValueError, RecursionError) as error:
         raise RunError(
-            f"{path} is not valid JSON ({error}); it was changed or damaged after it was written.", reason="damaged-json"
+            f"{path} is not valid JSON ({error}); it was edited or damaged after it was written.", reason="damaged-json"
         ) from error
 
 

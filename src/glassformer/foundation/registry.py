@@ -65,7 +65,7 @@ class Slot(Generic[V]):
                 )
             if not (config.__doc__ or "").strip():
                 raise ConfigError(
-                    f"{self.path} variant {name!r} needs a docstring: its first line is what lists show.",
+                    f"{self.path} variant {name!r} needs a docstring: lists show its first line.",
                     reason="variant-without-docstring",
                 )
             config.kind = name

@@ -76,7 +76,7 @@ def choose_device(name: str) -> torch.device:
     available += ["mps"] * torch.backends.mps.is_available()
     if name not in available:
         raise ConfigError(
-            f"training.device={name} is not on this machine; it has: {', '.join(available)} (or say auto).",
+            f"training.device={name} is not on this machine; it has: {', '.join(available)} (or use auto).",
             reason="no-such-device",
         )
     return torch.device(name)

@@ -77,7 +77,7 @@ def read_yaml(file: Path) -> Any:
 
 
 def _too_large(source: str) -> ConfigError:
-    return ConfigError(f"{source} is larger than {MAX_BYTES >> 20} MiB; a recipe is a page of text.", reason="yaml-too-large")
+    return ConfigError(f"{source} is larger than {MAX_BYTES >> 20} MiB; no recipe is that large.", reason="yaml-too-large")
 
 
 def parse_yaml(text: str, source: str = "YAML") -> Any:

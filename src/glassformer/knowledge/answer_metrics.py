@@ -59,7 +59,7 @@ def answer_outcomes(questions: Questions, known: AnswerSet, nowhere: AnswerSet |
     """
     if questions.answers is None:
         raise DataError(
-            "has no answers, so nothing can be right or wrong; write what the model says with --predictions FILE, or use ask.",
+            "has no answers to compare with; write the model's answers with --predictions FILE, or use ask.",
             file=questions.file or questions.name,
             reason="no-answers",
         )

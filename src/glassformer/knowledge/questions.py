@@ -160,7 +160,7 @@ def read_questions(file: Path | str, *, name: str | None = None, answered: bool 
         answers.append(cells[1].strip() if answered else "")
         numbers.append(number)
     if not questions:
-        raise DataError("there is no question in it; each line is question<TAB>answer.", file=file, reason="no-question")
+        raise DataError("contains no question; each line must be question<TAB>answer.", file=file, reason="no-question")
     return Questions(name or str(file), tuple(questions), tuple(answers) if answered else None, tuple(numbers), str(file))
 
 
@@ -201,9 +201,9 @@ def questions_of_texts(
     """Questions given as strings, without answers. ``pairs`` are for classifiers of pairs, and raise here."""
     questions = [texts] if isinstance(texts, str) else list(texts)
     if pairs is not None:
-        raise UsageError("This run answers questions, and reads one text; leave --pair out.", reason="no-pairs")
+        raise UsageError("This run answers single questions; drop --pair.", reason="no-pairs")
     if odd := [text for text in questions if not isinstance(text, str)]:
-        raise UsageError(f"A question is text, and {odd[0]!r} is {type(odd[0]).__name__}; give texts.", reason="not-text")
+        raise UsageError(f"A question must be a string, but {odd[0]!r} is {type(odd[0]).__name__}.", reason="not-text")
     if not questions or not all(text.strip() for text in questions):
         raise DataError("The question is empty; give at least one word.", reason="empty-question")
     lines = tuple(range(1, len(questions) + 1))
@@ -349,7 +349,7 @@ def prepare_questions(
         at = part._all_files().get(name)
         if at is None or sha256_of(at) != before["sha256"]:
             raise DataError(
-                f"the {name} questions are not what they were when the run began; give back the old file, or start a new run.",
+                f"the {name} questions changed since the run began; restore the old file, or start a new run.",
                 file=at or before["file"],
                 reason="questions-changed",
             )

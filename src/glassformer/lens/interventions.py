@@ -49,7 +49,7 @@ def output_of(places: Places, layer: int) -> str:
     """The place with a layer's outputs by head."""
     name = places.outputs[layer]
     if name is None:
-        raise UsageError(f"Layer {layer} shows no outputs of single heads, so none of them can be taken out.")
+        raise UsageError(f"Layer {layer} does not expose the outputs of single heads, so none can be ablated.")
     return name
 
 
@@ -96,7 +96,7 @@ def _needed(places: Places, name: str, how: str, rows: Sequence[Tensor], hide: S
     least = 2 if how == "resample" else 1
     if len(rows) < least:
         raise UsageError(
-            f"how={how!r} needs {least} text{'s' if least > 1 else ''} at least, to take outputs from; give more.",
+            f"how={how!r} needs at least {least} text(s) to take outputs from; give more.",
             reason="too-few-texts",
         )
     masks = [hidden_mask(ids_T[None], hide) for ids_T in rows]
@@ -120,7 +120,7 @@ def patched(
         if found.shape[1:] != value.shape[1:]:
             raise UsageError(
                 f"The two texts do not have the same length at {name} ({tuple(found.shape)} and {tuple(value.shape)}); "
-                "patching needs texts of as many tokens.",
+                "patching needs texts with equally many tokens.",
                 reason="different-lengths",
             )
         where: list[slice | Sequence[int] | int] = [slice(None)] * found.dim()
@@ -163,7 +163,7 @@ def head_effects(places: Places, rows: Sequence[Tensor], *, how: str = "zero", h
     """Every head of every layer, on texts given as ids [T]; in all of them no query attends to the positions of ``hide``."""
     if not rows:
         raise UsageError(
-            "There is no text to measure effects on; give one at least, and two for an interval.", reason="no-text"
+            "There is no text to measure effects on; give at least one, and two for an interval.", reason="no-text"
         )
     if how == "resample" and len(rows) < 2:
         raise UsageError("how='resample' takes outputs from another text; give two texts at least.", reason="too-few-texts")
@@ -226,7 +226,7 @@ def patching_effects(
     top, bottom = difference(first.scores), into()
     if top == bottom:
         raise UsageError(
-            "Both texts give the same difference of the two scores, so there is nothing to bring back.",
+            "Both texts give the same score difference, so patching has nothing to restore; give other texts.",
             reason="same-difference",
         )
     found = np.empty((len(names), len(into_T)))

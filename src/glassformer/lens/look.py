@@ -46,7 +46,7 @@ class Look:
     ) -> None:
         dims = network.dims
         if not ids:
-            raise UsageError("The text is empty, so there is nothing to look at; give one token at least.", reason="no-text")
+            raise UsageError("The text is empty, so there is nothing to look at; give at least one token.", reason="no-text")
         if len(ids) > dims.context:
             raise UsageError(
                 f"The text has {len(ids)} tokens, but model.context={dims.context}; give a shorter one.", reason="text-too-long"
@@ -140,7 +140,7 @@ class Look:
     def rollout(self) -> np.ndarray:
         """Attention rollout after each layer, [layer, query, key]."""
         if self.attention.shape[-1] != self.attention.shape[-2]:
-            raise UsageError("Rollout multiplies maps of as many keys as queries; a prefix adds keys, so there is none here.")
+            raise UsageError("Rollout needs as many keys as queries, but a prefix adds keys, so it cannot be computed here.")
         return head_statistics.rollout(self.attention)
 
     @cached_property
@@ -203,7 +203,7 @@ class Look:
         from glassformer.figures.attention import draw_grid, draw_map
 
         if layer is None and head is not None:
-            raise UsageError(f"head={head} is given without a layer; say which layer it is in.", reason="head-without-layer")
+            raise UsageError(f"head={head} needs its layer; give layer too.", reason="head-without-layer")
         if layer is not None:
             require_head(self.places, layer, head)
         title = f"{self.name}: " if self.name else ""

@@ -133,7 +133,7 @@ class Transformer(Network):
     def _with_segments(self, x_BTD: Tensor, segments_BT: Tensor | None) -> Tensor:
         if self.segments is None:
             if segments_BT is not None:
-                raise ConfigError("This model has no segments to tell apart; give it some with model.segments=2, or give none.")
+                raise ConfigError("This model has no segments; set model.segments=2, or pass no segments.")
             return x_BTD
         return x_BTD + (self.segments.weight[0] if segments_BT is None else self.segments(segments_BT))
 

@@ -83,15 +83,15 @@ class PretrainedConfig(NetworkConfig):
             return own
         kind = TOKENIZERS.parse(setting).kind
         raise ConfigError(
-            f"tokenizer={kind} is not that of model.folder={self.folder}: its weights know the ids of their own alone; leave "
+            f"tokenizer={kind} is not the tokenizer of model.folder={self.folder}, so its ids do not match the weights; leave "
             f"tokenizer out, or give tokenizer={{file: {own['file']}}}."
         )
 
     def build(self, vocabulary: int, *, outputs: int | None = None, seed: int) -> PretrainedNetwork:
         if outputs is None:
             raise ConfigError(
-                "model.kind=pretrained has a head for labels, and this objective scores the tokens of the vocabulary; choose "
-                "objective: labels, or take the model in with glassformer import."
+                "model.kind=pretrained has a head for labels, but this objective scores tokens of the vocabulary; choose "
+                "objective: labels, or import the model with glassformer import."
             )
         loaded = load_encoder(self.folder)
         with torch.random.fork_rng(devices=[]):  # torch draws random numbers for new layers before we initialise them
@@ -240,7 +240,7 @@ def _refuse_misfits(config: PretrainedConfig, loaded: LoadedEncoder, sizes: Enco
     rows = loaded.encoder.get_input_embeddings().weight.shape[0]  # type: ignore[operator]
     if vocabulary > rows:
         raise ConfigError(
-            f"The tokenizer has {vocabulary} ids, but model.folder={config.folder} knows {rows}: they do not belong together; "
+            f"The tokenizer has {vocabulary} ids, but model.folder={config.folder} knows {rows}, so they do not match; "
             "use the tokenizer.json that came with the weights."
         )
     if config.causal:
@@ -258,7 +258,7 @@ def _refuse_misfits(config: PretrainedConfig, loaded: LoadedEncoder, sizes: Enco
         )
     if not sees_ahead(loaded.encoder):
         raise ConfigError(
-            f"model.folder={config.folder} ({type(loaded.encoder).__name__}) reads from left to right: no token knows of those "
+            f"model.folder={config.folder} ({type(loaded.encoder).__name__}) is causal: no token sees those "
             "after it; labels are read off an encoder (BERT, RoBERTa, ...): choose one."
         )
     incompatibility = config.tuning.incompatibility(loaded.encoder, sizes)

@@ -115,7 +115,7 @@ class ObjectiveConfig(VariantConfig):
 
     def predict(self, network: Network, items: Any, tools: EvaluationTools) -> list[dict[str, Any]]:
         """The network's prediction for each item, as plain mappings."""
-        raise UsageError(f"objective={self.kind} gives no predictions that could be written down.")
+        raise UsageError(f"objective={self.kind} has no predictions to write; drop --predictions.")
 
     @property
     def answers_questions(self) -> bool:
@@ -126,8 +126,8 @@ class ObjectiveConfig(VariantConfig):
         """Raises if this objective answers no questions."""
         if not self.answers_questions:
             raise UsageError(
-                f"objective={self.kind} answers no questions; ask a run whose objective is labels, answers or a mixture with "
-                "it.",
+                f"objective={self.kind} answers no questions; use a run whose objective is labels, answers or a mixture with "
+                "them.",
                 reason="answers-no-questions",
             )
 

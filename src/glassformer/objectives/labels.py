@@ -176,7 +176,7 @@ def label_scores(network: Network, batch: Batch, *, dropout_seed: Tensor | None 
     scores = network.logits(features_BTD, key_padding_mask_BS)
     if scores.ndim != 2:
         raise ConfigError(
-            f"objective=labels asks for scores of a whole text, but the head gives {tuple(scores.shape)}, a row for each "
+            f"objective=labels needs one row of scores per text, but the head gives {tuple(scores.shape)}, a row for each "
             "token; choose model.head: classifier.",
             reason="head-per-token",
         )

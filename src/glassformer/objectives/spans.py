@@ -79,7 +79,7 @@ class SpansConfig(ObjectiveConfig):
         text = data.part("text").split("train")
         lines = TextLines(text.tokens, text.starts, texts_of(data.tokenizer), salient=self.salient > 0)
         if not len(lines):
-            raise DataError("The training text has no lines to hide something of; give more text.", reason="no-lines")
+            raise DataError("The training text has no lines to hide spans in; give more text.", reason="no-lines")
         rule = self.rule(context, int(lines.lengths_R.max()))
         answer_only = self.learn == "answer"
         return SpanBatches(lines, rule, self.mark_ids(data.tokenizer), rows=batch_size, seed=seed, answer_only=answer_only)

@@ -70,7 +70,7 @@ def save_merged(network: Any, folder: Path, *, label_names: Sequence[str]) -> st
     """Writes a plain folder that transformers opens without peft; returns its class. Prompts and prefixes cannot be merged."""
     if isinstance(network.reader, Prompt | Prefix):
         raise UsageError(
-            f"model.tuning={network.config.tuning.kind} adds inputs, which no plain folder can hold; export it as an adapter "
+            f"model.tuning={network.config.tuning.kind} adds inputs that a plain folder cannot store; export it as an adapter "
             "(without --merge)."
         )
     own = network.config.pool == "own"

@@ -122,7 +122,7 @@ class Settings:
         """Our feed-forward for an activation name."""
         value = self._or_default(name, default)
         if not isinstance(value, str) or value not in ACTIVATIONS:
-            raise self.refusal(name, f"is an activation that no part of ours has; it can be one of {', '.join(ACTIVATIONS)}")
+            raise self.refusal(name, f"is an activation we do not have; use one of {', '.join(ACTIVATIONS)}")
         return ACTIVATIONS[value]
 
     def must(self, name: str, *allowed: Any) -> None:
@@ -130,7 +130,7 @@ class Settings:
         value = self.values.get(name)
         if value is not None and value not in allowed:
             shown = " or ".join(repr(each) for each in allowed) or "left out"
-            raise self.refusal(name, f"asks for something no part of ours does; it can be {shown}")
+            raise self.refusal(name, f"is not supported; it can be {shown}")
 
     def dropout(self, *names: str) -> float:
         """The largest of their dropout rates; ours is a single number."""
@@ -183,7 +183,7 @@ def to_ours(theirs: Mapping[str, Tensor], rules: Iterable[Rule], expected: Mappi
         if rule.ours not in expected:
             extra = [name for name in rule.theirs if name in theirs and theirs[name].any()]
             if extra:
-                raise DataError(f"the tensor {extra[0]} is not zero, and no part of ours has a place for it.")
+                raise DataError(f"the tensor {extra[0]} is not zero, and our model has no parameter for it.")
             continue
         missing = [name for name in rule.theirs if name not in theirs]
         if missing:

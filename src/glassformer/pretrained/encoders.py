@@ -68,7 +68,7 @@ def _refuse_decoders(name: str, settings: Mapping[str, Any]) -> None:
     half = next((each for each in settings.get("architectures") or () if str(each).endswith("EncoderModel")), None)
     if half is not None:
         raise ConfigError(
-            f"model.folder={name} is one half of a model with a decoder ({half}), which is not read here; {wanted}: choose one."
+            f"model.folder={name} is one half of a model with a decoder ({half}), which is not supported; {wanted}: choose one."
         )
     if settings.get("is_encoder_decoder") or settings.get("is_decoder"):
         raise ConfigError(f"model.folder={name} is a model with a decoder; {wanted}: choose one.")

@@ -47,7 +47,7 @@ def locate(name: Path | str) -> Path:
         return folder
     text = str(name)
     if folder.exists() or text.startswith((".", "/", "~")) or text.count("/") > 1:
-        raise DataError("is no folder; give the folder of a Hugging Face model, or its name on the hub.", file=name)
+        raise DataError("is not a folder; give the folder of a Hugging Face model, or its name on the hub.", file=name)
     try:
         import huggingface_hub
     except ImportError as error:
@@ -64,7 +64,7 @@ def locate(name: Path | str) -> Path:
         of_error = known.get(type(error).__name__, type(error).__name__)
         reason = "the settings forbid the network (HF_HUB_OFFLINE)" if offline else of_error
         raise DataError(
-            f"{text} is no folder here, is not in the hub's cache, and cannot be fetched: {reason}; "
+            f"{text} is not a local folder, is not in the hub's cache, and cannot be fetched: {reason}; "
             "give a folder instead (in a recipe: model.folder)."
         ) from error
 
@@ -78,7 +78,7 @@ def read_document(file: Path) -> dict[str, Any]:
     """A JSON object of bounded size."""
     try:
         if file.stat().st_size > LARGEST_JSON:
-            raise DataError(f"is larger than {LARGEST_JSON >> 20} MiB; this is no settings file.", file=file)
+            raise DataError(f"is larger than {LARGEST_JSON >> 20} MiB, so it is not a settings file.", file=file)
         document = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise DataError(f"cannot be read ({error.strerror}).", file=file) from None
@@ -98,7 +98,7 @@ def weight_files(folder: Path) -> dict[Path, list[str] | None]:
     pickles = sorted(file.name for pattern in PICKLES for file in folder.glob(pattern))
     if pickles:
         raise DataError(
-            f"the weights are in {pickles[0]} alone, a pickle, which can run code when it is read, so it is not; save the "
+            f"the weights are only in {pickles[0]}, a pickle, which could run code and is not read; save the "
             "model again as safetensors.",
             file=folder,
         )
@@ -114,9 +114,11 @@ def _shards(folder: Path) -> dict[Path, list[str] | None]:
     found: dict[Path, list[str] | None] = {}
     for tensor, shard in index.items():
         if Path(shard).name != shard or not shard.endswith(".safetensors"):
-            raise DataError(f"names {shard!r} for {tensor}, which is no safetensors file of this folder.", file=folder / INDEX)
+            raise DataError(
+                f"names {shard!r} for {tensor}, which is not a safetensors file of this folder.", file=folder / INDEX
+            )
         if not (folder / shard).is_file():
-            raise DataError(f"names the file {shard} for {tensor}, and it is not in the folder; fetch it.", file=folder / INDEX)
+            raise DataError(f"names the file {shard} for {tensor}, but it is not in the folder; fetch it.", file=folder / INDEX)
         found[folder / shard] = [*(found.get(folder / shard) or []), tensor]
     return found
 
@@ -144,4 +146,4 @@ def _refuse_foreign(file: Path) -> None:
         start = stream.read(9)
     length = struct.unpack("<Q", start[:8])[0] if len(start) == 9 else 0
     if not 2 <= length <= min(LARGEST_HEADER, file.stat().st_size - 8) or start[8:9] != b"{":
-        raise DataError("is not a safetensors file, whatever its name says; nothing of it was read.", file=file)
+        raise DataError("is not a safetensors file despite its name; nothing was read.", file=file)

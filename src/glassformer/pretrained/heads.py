@@ -89,7 +89,9 @@ def build_head(
     if model_type in ROBERTA_LIKE:
         return RobertaHead(width, outputs, dropout=dropout)
     reason = "its folder has no weights of a pooler" if model_type == "bert" else "it is known for BERT and RoBERTa only"
-    raise ConfigError(f"model.pool=own is not there for this {model_type} model: {reason}; choose model.pool: mean or first.")
+    raise ConfigError(
+        f"model.pool=own is not available for this {model_type} model: {reason}; choose model.pool: mean or first."
+    )
 
 
 def has_own_head(model_type: str) -> bool:

@@ -110,12 +110,12 @@ def _config(architecture: Architecture, settings: Settings, theirs: Mapping[str,
     values = architecture.read(settings, theirs.keys())
     if context is not None and context < values["context"]:
         if values["positions"]["kind"] == "learned":
-            raise ConfigError(f"context={context} would cut the table of positions of {values['context']} rows; leave it out.")
+            raise ConfigError(f"context={context} would truncate the position table of {values['context']} rows; leave it out.")
         values["context"] = context
     try:
         return ModelConfig.parse(values, at="model")
     except ConfigError as error:
-        raise DataError(f"the settings do not make a model of ours: {error}", file=settings.file) from error
+        raise DataError(f"the settings do not fit our model: {error}", file=settings.file) from error
 
 
 def _plain_names(tensors: Mapping[str, Tensor], architecture: Architecture) -> dict[str, Tensor]:

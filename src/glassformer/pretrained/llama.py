@@ -73,7 +73,7 @@ class Llama(Architecture):
             return {"model": False, "mixer": True}
         of_attention, of_maps = settings.flag("attention_bias", False), settings.flag("mlp_bias", False)
         if of_maps and not of_attention:
-            raise settings.refusal("mlp_bias", "with attention_bias=False asks for biases that no part of ours has")
+            raise settings.refusal("mlp_bias", "with attention_bias=False is not supported")
         return {"model": of_maps, "mixer": of_attention}
 
     def rules(self, config: ModelConfig, dims: Dims) -> list[Rule]:

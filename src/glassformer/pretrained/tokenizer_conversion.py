@@ -45,7 +45,7 @@ def tokenizer_in(folder: Path) -> Tokenizer:
     except (RunError, OSError, ValueError) as error:
         raise DataError(f"the files of the tokenizer cannot be read ({error}).", file=folder) from error
     raise DataError(
-        f"there is no tokenizer that can be read: no {TOKENIZER}, no vocab.json with merges.txt, no vocab.txt.", file=folder
+        f"there is no readable tokenizer: no {TOKENIZER}, no vocab.json with merges.txt, no vocab.txt.", file=folder
     )
 
 
@@ -95,7 +95,7 @@ def document_of(tokenizer: Tokenizer) -> dict[str, Any]:
         return _characters_document(tokenizer)
     if isinstance(tokenizer, WordTokenizer):
         return _words_document(tokenizer)
-    raise ConfigError(f"tokenizer={tokenizer.kind} has no form that Hugging Face's loaders read; export a run of another kind.")
+    raise ConfigError(f"tokenizer={tokenizer.kind} has no Hugging Face format; export a run with another tokenizer.")
 
 
 def config_of(tokenizer: Tokenizer, document: dict[str, Any], context: int) -> dict[str, Any]:

@@ -181,7 +181,7 @@ def last_checkpoint(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoin
     """The same; raises if the run has none."""
     found = newest_for_inference(run, warn)
     if found is None:
-        raise RunError(f"{run.root} has no whole checkpoint yet.", reason="no-checkpoint")
+        raise RunError(f"{run.root} has no complete checkpoint yet; train it first.", reason="no-checkpoint")
     return found
 
 

@@ -168,7 +168,7 @@ class RunDirectory:
             values = read_yaml(self.recipe_file)
         except (UnicodeDecodeError, ConfigError) as error:
             raise RunError(
-                f"{self.recipe_file} was changed or damaged after it was written ({error}).", reason="damaged-recipe"
+                f"{self.recipe_file} was edited or damaged after it was written ({error}).", reason="damaged-recipe"
             ) from error
         schema = values.pop("schema", None) if isinstance(values, dict) else None
         if schema != self.SCHEMA:

@@ -45,11 +45,11 @@ class Execution:
 
     def __post_init__(self) -> None:
         if self.on not in ("local", "ray", "inline"):
-            raise UsageError(f"--on {self.on} is not a place to run; use local, ray or inline.", reason="bad-place")
+            raise UsageError(f"--on {self.on} is unknown; use local, ray or inline.", reason="bad-place")
         if self.jobs is not None and self.jobs < 1:
             raise UsageError(f"--jobs {self.jobs} must be 1 or more.", reason="bad-jobs")
         if self.on != "ray" and (self.address is not None or self.gpu_share is not None):
-            raise UsageError("--address and --gpu-share belong to --on ray.", reason="not-on-ray")
+            raise UsageError("--address and --gpu-share work only with --on ray; add it.", reason="not-on-ray")
 
 
 def compare(

@@ -82,7 +82,8 @@ class StudyDirectory:
             return {name: Earlier.from_dict(one) for name, one in read_json(self.earlier_file)["changes"].items()}
         except (KeyError, TypeError) as error:
             raise RunError(
-                f"{self.earlier_file} is damaged ({error}): it says how often each change was tried.", reason="damaged"
+                f"{self.earlier_file} is damaged ({error}). It counts how often each change was tried; restore it.",
+                reason="damaged",
             ) from error
 
     @contextmanager
@@ -93,7 +94,7 @@ class StudyDirectory:
         with locked(lock, wait=False) as mine:
             if not mine:
                 raise RunError(
-                    f"{self.root} is being worked on by another process; wait for it, or choose another --out.",
+                    f"{self.root} is in use by another process; wait for it, or choose another --out.",
                     reason="study-in-use",
                 )
             try:
@@ -137,7 +138,7 @@ class StudyDirectory:
         for name, before in old_recipes.items():
             if recipe_fingerprint(resolve(old.settings(name))) != before:
                 raise ConfigError(
-                    f"{self.plan_file}: the recipe of {name!r} means something else than when the study began; "
+                    f"{self.plan_file}: the recipe of {name!r} changed since the study began; "
                     "undo the change of the recipe, or begin a new study with another --out.",
                     reason="recipe-changed",
                 )
@@ -197,7 +198,7 @@ class StudyDirectory:
             ) from error
         if not isinstance(document, dict) or not {"schema", "fingerprint", "recipes", "plan"} <= set(document):
             raise RunError(
-                f"{file} is not the plan of a begun study; a plan to begin with is given as `compare PLAN.yaml`.",
+                f"{file} is not the plan of a study that has begun; to begin one, use `compare PLAN.yaml`.",
                 reason="not-a-begun-plan",
             )
         if document["schema"] != self.SCHEMA:
@@ -231,7 +232,7 @@ def _continued(old: StudyPlan, new: StudyPlan, file: Path) -> tuple[StudyPlan, l
     lost = [change.name for change in old.planned if change.name not in now]
     if lost:
         raise ConfigError(
-            f"{file}: the study was begun with {', '.join(lost)}; a planned change cannot be taken out.",
+            f"{file}: the study began with {', '.join(lost)}; a planned change cannot be removed, so put it back.",
             reason="planned-change-missing",
         )
     for name in now.keys() & before.keys():

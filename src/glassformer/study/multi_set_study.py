@@ -65,7 +65,7 @@ class SetStudy:
             return [str(name) for name in document["names"]]
         except (KeyError, TypeError) as error:
             raise RunError(
-                f"{file} is damaged ({error}); the same compare command writes it again once it is removed.", reason="damaged"
+                f"{file} is damaged ({error}); remove it, and run the same compare command to write it again.", reason="damaged"
             ) from error
 
     @property

@@ -42,11 +42,11 @@ def _only_kernels() -> Iterator[None]:
     except RuntimeError as error:
         if "synchronizing" not in str(error):
             raise
-        raise _NotForAGraph("it makes the processor wait for the GPU") from error
+        raise _NotForAGraph("it makes the CPU wait for the GPU") from error
     finally:
         torch.cuda.set_sync_debug_mode(before)
     if _generators() != drawn:
-        raise _NotForAGraph("it draws random numbers on the processor")
+        raise _NotForAGraph("it draws random numbers on the CPU")
 
 
 def _generators() -> tuple[object, ...]:
@@ -108,7 +108,7 @@ class GraphedStep:
             with self._clock.phase("compile"):
                 why_not = self.capture(batch)
             if why_not is not None and len(self._refused) == 1:
-                self._watch.say(f"CUDA graph: the step runs as it is where it cannot be captured, for {why_not}.")
+                self._watch.say(f"CUDA graph: this step cannot be captured and runs without one, because {why_not}.")
         captured = self._graphs.get(batch.shapes)
         if captured is None:
             return self._step(batch, step, lr_multiplier)
@@ -169,7 +169,7 @@ class GraphedStep:
                 raise
             why = str(error).partition("\n")[0]
             raise GlassformerError(
-                f"The step cannot be captured as a CUDA graph ({why}); go on without: --set training.cuda_graph=false.",
+                f"The step cannot be captured as a CUDA graph ({why}); continue without it: --set training.cuda_graph=false.",
                 reason="cannot-capture",
             ) from error
         self._pool = graph.pool()

@@ -24,7 +24,7 @@ class OptimizerSet:
         self.parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         if not self.parameters:
             raise UsageError(
-                "There is nothing to train: no weight of the model wants a gradient (requires_grad).", reason="nothing-to-train"
+                "There is nothing to train: no weight of the model has requires_grad=True.", reason="nothing-to-train"
             )
         self.optimizers = config.build(self.parameters, lr=lr, weight_decay=weight_decay)
         self._names: dict[Tensor, str] = {parameter: name for name, parameter in self.parameters.items()}

@@ -72,7 +72,7 @@ def fastest_form(
             fast = fast.given_up()
     runs = "kernels are fused" if form.compiled else f"nothing is compiled{because}"
     if why_not is not None:
-        watch.say(f"compile: {runs}; the step is not replayed as a CUDA graph, for {why_not}.")
+        watch.say(f"compile: {runs}; the step is not replayed as a CUDA graph, because {why_not}.")
     elif form.compiled:
         watch.say(f"compile: {runs}{', and the whole step is replayed as a CUDA graph' if form.captured else ''}.")
     elif form.captured:
@@ -108,7 +108,7 @@ def _should_compile(step: TrainStep, steps: int, planned_flops: float) -> tuple[
     if step.runtime.device.type != "cuda":
         return False, ""
     if not compiling_pays(training_flops(step, steps), planned_flops):
-        return False, f", for which this {'study' if planned_flops else 'run'} is too short"
+        return False, f", because this {'study' if planned_flops else 'run'} is too short"
     return (True, "") if _can_compile() else (False, " (torch's compiler for CUDA needs Triton, which is not installed)")
 
 

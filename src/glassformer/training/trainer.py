@@ -167,7 +167,7 @@ class Trainer:
             torch.cuda.empty_cache()
         left = batch_size // more
         self.callbacks.watch.say(
-            f"Out of memory: going on with micro-batches of {left} rows; the effective batch stays the same."
+            f"Out of memory: continuing with micro-batches of {left} rows; the effective batch stays the same."
         )
 
     def _fetch(self) -> None:

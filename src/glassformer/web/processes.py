@@ -46,7 +46,7 @@ class Processes:
         with locked(self.records / ".lock", wait=True):
             everyone = self.list()
             if any(one["name"] == name and one["alive"] for one in everyone):
-                raise RunError(f"{name} is being worked on already; wait for it, or stop it.", reason="already-started")
+                raise RunError(f"{name} is already in use; wait for it, or stop it.", reason="already-started")
             record = {"schema": 1, "name": name, "kind": kind, "command": ["glassformer", *words], "pid": None, "began": None}
             if sum(one["pid"] is not None and one["alive"] for one in everyone) < self.places:
                 return self._launch(record)
@@ -152,7 +152,8 @@ def stop_run(run: RunDirectory) -> None:
         raise RunError(f"It is being trained on {node or 'another machine'}; stop it there.", reason="on-another-machine")
     if pid is None or not _is_ours(pid):  # for example a notebook, which the signal would kill
         raise RunError(
-            f"It is being trained by process {pid}, which is no `glassformer` command; stop it there.", reason="not-our-process"
+            f"It is being trained by process {pid}, which is not a `glassformer` command; stop it there.",
+            reason="not-our-process",
         )
     os.kill(pid, signal.SIGTERM)
 

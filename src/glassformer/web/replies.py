@@ -89,7 +89,7 @@ def error_reply(error: BaseException) -> Response:
         return reply({"error": str(error)}, 404)
     if isinstance(error, GlassformerError):
         return reply({"error": str(error)}, 400 if error.exit_code == 2 else 409)
-    return reply({"error": f"Unexpected {type(error).__name__}: {error} (a fault of Glassformer)."}, 500)
+    return reply({"error": f"Unexpected {type(error).__name__}: {error} (a bug in Glassformer)."}, 500)
 
 
 def answered(handler: Handler) -> Handler:

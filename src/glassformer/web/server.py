@@ -92,7 +92,7 @@ def serve(folder: Path, *, port: int, host: str = "127.0.0.1", on_ready: Callabl
     import uvicorn
 
     if not folder.is_dir():
-        raise UsageError(f"{folder} is not a folder; give one that holds runs, or that new ones shall go to.")
+        raise UsageError(f"{folder} is not a folder; give a folder for runs.")
     listening = _listen(host, port)
     port = listening.getsockname()[1]
     token = os.environ.get("GLASSFORMER_TOKEN") or secrets.token_urlsafe(24)

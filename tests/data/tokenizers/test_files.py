@@ -48,7 +48,7 @@ OURS = b'{"glassformer_tokenizer": %s, "schema": 1, "settings": %s}'
 @pytest.mark.parametrize(
     ("content", "reason", "named"),
     [
-        (b'{"model": {"vocab": {"a"', "not-json", "make it or fetch it again"),
+        (b'{"model": {"vocab": {"a"', "not-json", "train or fetch it again"),
         (b"\xff\xfe\x00", "not-json", "tok.json"),
         (b"", "not-json", "tok.json"),
         (b"[" * 100_000, "not-json", "tok.json"),

@@ -123,7 +123,7 @@ def test_what_is_no_word_gets_no_id() -> None:
     [
         ({"rules": 1, "words": ["a", "a"], "marks": True}, "must all be different"),
         ({"rules": 1, "words": "a"}, "a list of texts"),
-        ({"rules": 0, "words": ["a"]}, "cut by rules 0; this version of glassformer cuts by rules 1"),
+        ({"rules": 0, "words": ["a"]}, "split by rules 0; this version uses 1"),
     ],
 )
 def test_wrong_settings_are_refused(settings: dict[str, object], said: str) -> None:

@@ -205,7 +205,7 @@ class TestSeedsAndLooks:
     @pytest.mark.parametrize(
         ("settings", "sentence"),
         [
-            ({"seeds": 1}, "seeds=1: one seed says nothing about the noise"),
+            ({"seeds": 1}, "seeds=1: one seed cannot show the noise"),
             ({"seeds": 0}, "seeds=0"),
             ({"looks": [6, 6]}, "rising numbers of seeds"),
             ({"looks": [4, 8]}, "The first look is at 4 seeds"),
@@ -214,7 +214,7 @@ class TestSeedsAndLooks:
             ({"seeds": 9, "max_seeds": 8}, "max_seeds=8 must be the last look"),
             ({"margin": 0.0}, "margin=0.0 is not accepted"),
             ({"alpha": 0.9}, "alpha=0.9 is not accepted"),
-            ({"changes": []}, "changes: there is none, and no tune"),
+            ({"changes": []}, "changes is empty and there is no tune"),
             ({"changes": [{"name": "a", "set": {}}]}, "changes.0.set="),
             ({"changes": [{"name": "a", "sett": {"model.width": 3}}]}, "There is no key 'changes.0.sett'. Did you mean 'set'"),
             ({"changes": ["alibi"]}, "changes.0 must be a mapping"),
@@ -222,10 +222,13 @@ class TestSeedsAndLooks:
             ({"changes": [{"name": "base", "set": {"model.width": 3}}]}, "no change may be called 'base'"),
             (
                 {"changes": [{"name": "a", "set": {"model.width": w}} for w in (3, 4)]},
-                "'a' is the name of more than one change",
+                "'a' names more than one change",
             ),
             ({"alpha": 1e-8, "looks": [6, 8]}, "alpha=1e-08 is too small for looks=[6, 8]"),
-            ({"design": "bank"}, "design=bank compares changes with kept runs of the baseline, but bank=[] names fewer than 2"),
+            (
+                {"design": "bank"},
+                "design=bank compares changes with stored runs of the baseline, but bank=[] names fewer than 2",
+            ),
             ({"marginn": 0.1}, "Did you mean 'margin'"),
         ],
     )

@@ -121,7 +121,7 @@ class TestTuning:
         assert any("training.lr=0.01, the only one that could be used of 2 settings" in sentence for sentence in said)
 
     def test_no_setting_that_works(self, conduct):
-        with pytest.raises(RunError, match="base has no setting of its grid without a problem"):
+        with pytest.raises(RunError, match="base failed with every setting of its grid"):
             conduct(lambda *_: {"status": "failed", "reason": "x"}, "alibi", tune=GRID)
 
 

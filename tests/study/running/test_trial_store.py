@@ -213,7 +213,7 @@ def test_a_study_with_one_more_change_trains_only_that_change(ask, tmp_path):
     file = next(path for path in TrialStore().root.rglob("state.json"))
     file.write_text(json.dumps({"status": "finished", "step": 9}))
     _, said = ask("c/third", "alibi", "rotary")
-    assert any("is damaged and was removed" in sentence for sentence in said.sentences)
+    assert any("was damaged and has been removed" in sentence for sentence in said.sentences)
     assert said.taken().startswith("5 of 6 trials")
 
     _, said = ask("d/fourth", "alibi", store=False)

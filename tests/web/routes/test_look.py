@@ -43,7 +43,7 @@ def test_what_is_not_there_is_a_sentence(page) -> None:
         assert page.get(f"/api/look/{path}", params={"look": "gone"}).status_code == 404
     look = page.post("/api/look", json={"run": "run", "text": "the cat"}).json()["look"]
     for kind, other, sentence in [
-        ("magic", "", "is no readout"),
+        ("magic", "", "is not a readout"),
         ("patching", "", "another text"),
         ("patching", "a", "equally many"),
     ]:
@@ -74,4 +74,4 @@ def test_patching_from_a_text_that_ends_otherwise(page) -> None:
     drawn = [answer["blocks"][0] for answer in answers if "blocks" in answer]
     assert drawn, "no letter makes this model say another one"
     assert "comes next" in drawn[0]["caption"]
-    assert all("nothing to bring back" in answer["error"] for answer in answers if "blocks" not in answer)
+    assert all("nothing to restore" in answer["error"] for answer in answers if "blocks" not in answer)

@@ -45,6 +45,6 @@ def test_patching(run) -> None:
     (one,) = READOUTS["patching"](run, look, other)
     assert "comes next" in one.caption
     assert [label.get_text() for label in one.figure.axes[0].get_yticklabels()] == ["embedded", "layer 0", "layer 1"]
-    for wrong, sentence in (("", "type one"), ("a", "equally many"), ("the cat", "nothing to bring back")):
+    for wrong, sentence in (("", "type one"), ("a", "equally many"), ("the cat", "nothing to restore")):
         with pytest.raises(UsageError, match=sentence):
             READOUTS["patching"](run, look, wrong)

@@ -114,7 +114,7 @@ def _by_marks(tokenizer: Tokenizer, items: LabelledTexts, context: int) -> Itera
     after = [] if tokenizer.stop_id is None else [tokenizer.stop_id]
     if items.pairs is not None and not after:
         raise DataError(
-            f"data.pair_column gives pairs of texts, but the tokenizer ({tokenizer.kind}) has no mark to put between them; "
+            f"data.pair_column gives pairs of texts, but the tokenizer ({tokenizer.kind}) has no separator mark; "
             "choose one with marks, for example tokenizer: {kind: word, marks: true}.",
             reason="no-mark-between-pairs",
         )

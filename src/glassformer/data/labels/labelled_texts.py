@@ -48,7 +48,7 @@ def rows_of(source: LabelSource) -> LabelRows:
         skipped = Skipped()
         rows = tuple(read_rows(source, skipped))
         if fingerprint_of(source) != sha256:
-            rule = "was written to while it was read; start again when it is at rest."
+            rule = "changed while it was read; start again once nothing writes to it."
             raise DataError(rule, file=source.name, reason="changed-while-read")
         return rows, skipped
 
@@ -126,16 +126,16 @@ class Labels:
         for name, sha256 in self._fingerprints.items():
             if before and name in before and sha256 != before[name]:
                 raise DataError(
-                    f"the labelled {name} texts are not what they were when the run began: their sha256 is {sha256[:12]}, and "
-                    f"it was {before[name][:12]}. Give back the old file, or start a new run.",
+                    f"the labelled {name} texts changed since the run began: their sha256 is {sha256[:12]}, and "
+                    f"it was {before[name][:12]}. Restore the old file, or start a new run.",
                     file=self._sources.train.name,
                     reason="text-changed",
                 )
         for split, own in (("validation", self._sources.validation), ("test", self._sources.tests)):
             if before and any(name.startswith(split) for name in before) != bool(own):
                 raise DataError(
-                    f"the run began {'without' if own else 'with'} {split} texts of their own: that would divide the labelled "
-                    f"texts in another way. {f'Leave data.{split} out' if own else 'Name them again'}, or start a new run.",
+                    f"the run began {'without' if own else 'with'} separate {split} texts, so the labelled texts would "
+                    f"now be split differently. {f'Leave data.{split} out' if own else 'Name them again'}, or start a new run.",
                     file=self._sources.train.name,
                     reason="text-missing",
                 )
@@ -343,12 +343,12 @@ def texts_given(
     reads_pairs = known.get("reading", {}).get("pair_column") is not None
     if known and reads_pairs and pairs is None:
         raise UsageError(
-            "This run reads pairs of texts, and one text is given: `glassformer ask RUN TEXT --pair TEXT` reads two, and "
-            "evaluate --data FILE a table of pairs; look, evaluate --text and the page read single texts only.",
+            "This run needs pairs of texts, but got one text: `glassformer ask RUN TEXT --pair TEXT` takes a pair, and "
+            "evaluate --data FILE a table of pairs; look, evaluate --text and the page take single texts only.",
             reason="pair-missing",
         )
     if known and not reads_pairs and pairs is not None:
-        raise UsageError("This run reads one text; leave --pair out.", reason="pair-not-read")
+        raise UsageError("This run takes one text; drop --pair.", reason="pair-not-read")
     seconds = [pairs] if isinstance(pairs, str) else pairs
     names = tuple(known.get("labels", {}).values())
     return unlabelled_texts("text", [texts] if isinstance(texts, str) else texts, names, seconds)
@@ -359,7 +359,7 @@ def unlabelled_texts(
 ) -> LabelledTexts:
     """Texts given as strings, without labels."""
     if odd := [text for text in (*texts, *(pairs or ())) if not isinstance(text, str)]:
-        rule = f"A text to label is text, and {odd[0]!r} is {type(odd[0]).__name__}; give texts."
+        rule = f"A text to label must be a string, but {odd[0]!r} is {type(odd[0]).__name__}."
         raise UsageError(rule, reason="not-text")
     if pairs is not None and len(pairs) != len(texts):
         rule = f"There are {len(texts)} texts and {len(pairs)} second texts; give one for each."
@@ -439,8 +439,8 @@ def _texts_of_rows(name: str, rows: Sequence[Row], values: Sequence[str], names:
     for index, row in enumerate(rows):
         if row.label is not None and row.label not in numbers:
             raise DataError(
-                f"the label {row.label!r} does not occur in the training texts, whose labels are {', '.join(values)}; mend it "
-                "or remove the row.",
+                f"the label {row.label!r} does not occur in the training texts, whose labels are {', '.join(values)}; "
+                "correct it or remove the row.",
                 file=row.file,
                 line=row.line,
                 reason="unknown-label",

@@ -96,7 +96,7 @@ def _label_column(place: Path, settings: Mapping[str, Any]) -> str | int | None:
     known = [] if numbered else column_names(place, kind)
     if known and text is None and DEFAULTS["text_column"] not in known:
         raise DataError(
-            f"the columns are {', '.join(known[:20])}, and none is called {DEFAULTS['text_column']!r}; name the one to read "
+            f"the columns are {', '.join(known[:20])}, and none is called {DEFAULTS['text_column']!r}; name the text column "
             "with --set data.text_column=NAME and, to train a classifier, the labels with --set data.label_column=NAME.",
             file=place,
             reason="no-text-column",

@@ -203,7 +203,7 @@ class FileSet(NamedSet):
             reason = " (Or install the datasets library and have a network: then it is fetched by name.)"
         own = self._folders()[0] if os.environ.get("GLASSFORMER_DATA") else None
         raise DataError(
-            f"The set {self.name} is not here.{reason} Put {', '.join(self._missing(own or Path(self.name)))} into "
+            f"The set {self.name} is not on this machine.{reason} Put {', '.join(self._missing(own or Path(self.name)))} into "
             f"{own or f'a folder {self.name}'}{'' if own else ' and set GLASSFORMER_DATA to the folder above it'}; "
             f"the files are public: {self.public_source}.",
             reason="set-not-here",
@@ -339,8 +339,8 @@ def find_set(name: str | GeneratedSetConfig) -> DataSources:
         return name.find()
     if name == NO_DATA:
         raise DataError(
-            f"data.set={NO_DATA}: there is no text, since the model was imported and not trained here; give a file "
-            "(evaluate --data FILE, --text TEXT), or train on from it with --set data.path=FILE --set init_from=RUN.",
+            f"data.set={NO_DATA}: there is no text, because the model was imported, not trained here; give a file "
+            "(evaluate --data FILE, --text TEXT), or continue training it with --set data.path=FILE --set init_from=RUN.",
             reason="no-data",
         )
     if name not in SETS:

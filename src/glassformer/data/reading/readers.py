@@ -69,8 +69,8 @@ class _Unpacked(io.RawIOBase):
         taken = max(self._packed.tell(), 1)
         if self._given > UNPACKED_FREE and self._given > MAX_UNPACKED * taken:
             raise DataError(
-                f"unpacks to more than {MAX_UNPACKED} times its size, as a gzip bomb does and text does not; "
-                "if it is honest, unpack it yourself and give the unpacked file.",
+                f"unpacks to more than {MAX_UNPACKED} times its size, which text never does (a gzip bomb does); "
+                "if you trust it, unpack it yourself and give the unpacked file.",
                 file=self._file,
                 reason="gzip-bomb",
             )
@@ -108,9 +108,7 @@ def to_text(data: bytes, file: Path | str, line: int) -> str:
     """Checked UTF-8. ``line`` is the number of the first line in ``data``; a mistake is reported on its own line."""
     if b"\0" in data:
         at = line + data.count(b"\n", 0, data.index(b"\0"))
-        raise DataError(
-            "there is a NUL byte, which no text has; the file is damaged or not text.", file=file, line=at, reason="nul-byte"
-        )
+        raise DataError("contains a NUL byte, so the file is damaged or not text.", file=file, line=at, reason="nul-byte")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

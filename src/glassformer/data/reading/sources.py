@@ -188,7 +188,7 @@ def _text_files(folder: Path, pattern: str | None) -> list[Path]:
         )
     raise DataError(
         f"there is no text in this folder (there are: {there}). Text ends in {', '.join(TEXT_ENDINGS)}, or one of these with "
-        ".gz; for other endings say which, for example data.files: '*.py'.",
+        ".gz; for other endings set data.files, for example data.files: '*.py'.",
         file=folder,
         reason="no-text-files",
     )
@@ -244,13 +244,15 @@ def _cached_copy(stream: BinaryIO, name: str) -> Path:
                 size += len(data)
                 if size % (64 * _COPY) < _COPY and shutil.disk_usage(folder).free < _ROOM_LEFT:
                     raise DataError(
-                        f"more than {size >> 20} MiB came in and the disk of {folder} is almost full.",
+                        f"more than {size >> 20} MiB were read and the disk of {folder} is almost full; free some space.",
                         file=name,
                         reason="disk-almost-full",
                     )
         if not size:
             raise DataError(
-                "nothing came in; pipe a text into it, for example with cat text.txt |.", file=name, reason="nothing-piped"
+                "standard input was empty; pipe a text into it, for example with cat text.txt |.",
+                file=name,
+                reason="nothing-piped",
             )
         return cached_folder("input", digest.hexdigest(), lambda made: os.replace(draft, made / "input")) / "input"
     finally:

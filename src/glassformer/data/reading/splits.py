@@ -68,7 +68,7 @@ class Assignment:
                 number += 1
                 if self.by == "document" and number >= len(self._labels):
                     raise DataError(
-                        "was written to while it was read; start again when it is at rest.",
+                        "changed while it was read; start again once nothing writes to it.",
                         file=document.source,
                         reason="changed-while-read",
                     )

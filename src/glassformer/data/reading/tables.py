@@ -125,7 +125,7 @@ def _value(record: dict[str, Any], key: str, column: str, file: Path, number: in
         rule = f"the value of {column!r} is {_JSON_WORDS[type(value)]}, not text; {remedy}."
         raise DataError(rule, file=file, line=number, reason="not-text")
     if _NOT_TEXT.search(value):
-        rule = "the text holds a NUL or half a character (a lone surrogate)."
+        rule = "the text contains a NUL or half a character (a lone surrogate); remove it."
         raise DataError(rule, file=file, line=number, reason="half-a-character")
     return value
 
@@ -157,7 +157,7 @@ def _table(file: Path, kind: FormatKind, columns: Mapping[str, Column]) -> Itera
             header = _LABEL_TEXT if kind == "label-text" else found
             places, width = [_place(header, key, column, file, number) for key, column in columns.items()], len(found)
         if len(found) != width:
-            rule = f"the row has {len(found)} columns, but the first row has {width}; mend or remove it."
+            rule = f"the row has {len(found)} columns, but the first row has {width}; correct or remove it."
             yield number, DataError(rule, file=file, line=number, reason="other-number-of-columns")
         elif not first or kind == "label-text" or numbered:
             yield number, tuple(found[place] for place in places)

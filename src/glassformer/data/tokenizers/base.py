@@ -53,7 +53,7 @@ def utf8(text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         raise DataError(
-            "The text holds half a character (a lone surrogate), which has no UTF-8 bytes; remove it.",
+            "The text contains half a character (a lone surrogate), which has no UTF-8 form; remove it.",
             reason="half-a-character",
         ) from None
 
@@ -133,8 +133,8 @@ class Tokenizer(ABC):
             return self.mask_id
         if mark not in self.marks:
             raise DataError(
-                f"This tokenizer has no mark {mark!r} (it has: {', '.join(self.marks) or 'none'}); an objective that needs it "
-                "must be trained from a run whose objective has it, or from nothing.",
+                f"This tokenizer has no mark {mark!r} (it has: {', '.join(self.marks) or 'none'}); start from a run whose "
+                "objective uses it, or train from scratch.",
                 reason="no-mark",
             )
         return self.size - len(self.marks) + self.marks.index(mark)
@@ -146,7 +146,7 @@ class Tokenizer(ABC):
         for token_id in ids:
             if not 0 <= token_id < self.size:
                 raise DataError(
-                    f"The id {token_id} is out of range: this tokenizer has the ids 0 to {self.size - 1}; "
+                    f"The id {token_id} is out of range: the ids of this tokenizer are 0 to {self.size - 1}; "
                     "decode with the tokenizer that made the ids.",
                     reason="id-out-of-range",
                 )

@@ -35,7 +35,7 @@ class BPETokenizer(FastTokenizer):
         super().__init__(to_document(pairs) if document is None else document)
         if self.library.get_vocab(with_added_tokens=True) != pairs.ids:
             raise DataError(
-                "The ids of the added tokens contradict the vocabulary; the file is damaged, so make it again.",
+                "The ids of the added tokens contradict the vocabulary; the file is damaged: train or fetch it again.",
                 reason="contradicting-ids",
             )
         self.pairs = pairs

@@ -59,7 +59,7 @@ def load_tokenizer(file: Path | str) -> Tokenizer:
     if isinstance(document.get("model"), dict):
         return _hugging_face(document, file)
     raise DataError(
-        "is JSON but no tokenizer: neither 'glassformer_tokenizer' (ours) nor 'model' (Hugging Face's tokenizer.json); "
+        "is JSON but not a tokenizer; it needs 'glassformer_tokenizer' (ours) or 'model' (Hugging Face's tokenizer.json); "
         "make one with `glassformer tokenizer train`.",
         file=file,
         reason="no-tokenizer",
@@ -70,19 +70,19 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         document = json.loads(read_text(file, most=MAX_BYTES))
     except RunError as error:
-        raise DataError(f"this is no tokenizer: {error}", file=file, reason=error.reason) from None
+        raise DataError(f"it is not a tokenizer: {error}", file=file, reason=error.reason) from None
     except OSError as error:
         raise DataError(
             f"cannot be read ({error.strerror}); give the path of a tokenizer's JSON file.", file=file, reason="unreadable"
         ) from None
     except (ValueError, RecursionError) as error:
         raise DataError(
-            f"is not valid JSON ({error}); it is damaged or no tokenizer: make it or fetch it again.",
+            f"is not valid JSON ({error}); it is damaged or not a tokenizer: train or fetch it again.",
             file=file,
             reason="not-json",
         ) from None
     if not isinstance(document, dict):
-        raise DataError("is JSON but not an object; this is no tokenizer.", file=file, reason="not-an-object")
+        raise DataError("is JSON but not an object, so it is not a tokenizer.", file=file, reason="not-an-object")
     return document
 
 
@@ -95,7 +95,7 @@ def _ours(document: dict[str, Any], file: Path) -> Tokenizer:
             reason="other-schema",
         )
     if not isinstance(settings, dict):
-        raise DataError("has no settings; it is damaged.", file=file, reason="no-settings")
+        raise DataError("has no settings, so it is damaged; train it again.", file=file, reason="no-settings")
     try:
         return tokenizer_of(kind, settings)
     except DataError as error:
@@ -156,7 +156,7 @@ def _merges_of(file: Path) -> list[tuple[str, str]]:
     try:
         lines = read_text(file, most=MAX_BYTES).split("\n")  # other line ends may be part of a token
     except RunError as error:
-        raise DataError(f"this is no file of merges: {error}", file=file, reason=error.reason) from None
+        raise DataError(f"it is not a file of merges: {error}", file=file, reason=error.reason) from None
     except UnicodeDecodeError:
         raise DataError("is not UTF-8; it is damaged: fetch it again.", file=file, reason="not-utf8") from None
     known, pairs = set(LEVELS[ByteLevel.name].alphabet(())), []
@@ -166,7 +166,7 @@ def _merges_of(file: Path) -> list[tuple[str, str]]:
         left, _, right = line.partition(" ")
         if left not in known or right not in known or left + right in known:
             raise DataError(
-                f"line {number}, {line!r}, is no merge of two tokens that the lines before have made; fetch the file again.",
+                f"line {number}, {line!r}, does not merge two tokens made by earlier lines; fetch the file again.",
                 file=file,
                 reason="bad-merge",
             )
@@ -183,11 +183,11 @@ def _in_order(tokens: list[str], beside: Path) -> list[str]:
         whole = sorted(listed) == sorted(tokens) and [ids[token] for token in listed] == list(range(len(tokens)))
     except (RunError, OSError, ValueError, TypeError, AttributeError) as error:
         raise DataError(
-            f"is no vocabulary ({error}); fetch it again, or take it away.", file=beside, reason="no-vocabulary"
+            f"is not a vocabulary ({error}); fetch it again, or remove it.", file=beside, reason="no-vocabulary"
         ) from None
     if not whole:
         raise DataError(
-            f"does not hold the {len(tokens)} tokens of the merges beside it, numbered from 0; take the one of these merges.",
+            f"does not hold the {len(tokens)} tokens of the merges beside it, numbered from 0; use their own vocabulary.",
             file=beside,
             reason="other-vocabulary",
         )

@@ -111,7 +111,7 @@ class WordTokenizer(Tokenizer):
             raise DataError("The settings of a word tokenizer need 'words', a list of texts.", reason="bad-settings")
         if settings.get("rules") != RULES:
             raise DataError(
-                f"The words were cut by rules {settings.get('rules')!r}; this version of glassformer cuts by rules {RULES}.",
+                f"The words were split by rules {settings.get('rules')!r}; this version uses {RULES}; train it again.",
                 reason="other-rules",
             )
         return cls(

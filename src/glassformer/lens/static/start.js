@@ -12,7 +12,7 @@ const within = (at, list) => Math.max(0, Math.min(list.length - 1, at));
 // Positions correspond when both views have the same tokens.
 const sameTokens = (views) => views.every((view) => view.tokens.join("\n") === views[0].tokens.join("\n"));
 
-// Draws ``data`` (the document of lens/document.py) into ``home``; ``chosen(state)`` is told what is chosen.
+// Draws ``data`` (the document of lens/page.py) into ``home``; ``chosen(state)`` is told what is chosen.
 // Gives {state, show(views), setTable(at, table), stop} to whoever embeds it.
 export async function start(home, data, chosen = () => {}) {
   const film = data.kind === "film";

@@ -88,6 +88,6 @@ def refuse_same_runs(plan: StudyPlan, earlier: Mapping[str, Earlier], margin: fl
             raise ConfigError(
                 f"{name} was {was} in {again.study} on seeds {again.first_seed} to {again.first_seed + again.seeds - 1} "
                 f"({again.verdict}, margin {again.margin:g}), and this plan would judge some of these runs again by other "
-                f"rules. Take new seeds with --first-seed {fresh}, or name a folder with --out: then the verdict mentions it.",
+                f"rules. Take new seeds with --first-seed {fresh}, or name a folder with --out: the verdict then says so.",
                 reason="same-runs-other-rules",
             )

@@ -35,7 +35,7 @@ def _settings_tuned_for_baseline(study: Study, name: str) -> dict[str, Any]:
     done = study.finished(name) if keys else []
     if keys and not done:
         raise UsageError(
-            f"{study.folder} has no trial of {name} any more, so its {keys[0]} is unknown; restore trials/.",
+            f"{study.folder} no longer has a trial of {name}, so its {keys[0]} is unknown; restore trials/.",
             reason="no-trial-left",
         )
     recipe = RunDirectory(study.directory.trial(done[0].trial)).read_recipe() if done else {}
@@ -47,7 +47,7 @@ def confirmation(study: Study) -> tuple[StudyPlan, Path]:
     """The plan, and the only folder it may be run in."""
     if study.plan.split != "validation":
         raise ConfigError(
-            f"{study.folder} was itself judged on {study.plan.split}; a confirmation needs text nobody has seen.",
+            f"{study.folder} was itself judged on {study.plan.split}; a confirmation needs text that no study has used.",
             reason="split-seen-before",
         )
     name = winner(study).variant

@@ -79,7 +79,7 @@ class StudyEstimate:
             [
                 *rows,
                 f"{variants} with {looks}: up to {self.runs} runs{tuning}, {duration(self.total)} of computing, "
-                f"about {duration(self.total / self.jobs)} with {self.jobs} at once (steps timed; evaluations come on top).",
+                f"about {duration(self.total / self.jobs)} with {self.jobs} in parallel (measured steps, without evaluations).",
                 self.plan.power_sentence(),
                 *self.notes,
             ]

@@ -88,7 +88,7 @@ class Tuning(Config):
     def _validate_grid(self) -> Self:
         if "seed" in self.grid:
             raise ConfigError(
-                "tune.grid: seed is not a setting to choose; the study gives every variant the same seeds.", reason="seed-tuned"
+                "tune.grid: seed cannot be tuned: every variant gets the same seeds; remove it.", reason="seed-tuned"
             )
         if number_of_points(self.grid, self.tries) < 2:
             raise ConfigError(
@@ -143,18 +143,18 @@ class StudyPlan(Config):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ConfigError(
-                f"changes: {', '.join(map(repr, twice))} is the name of more than one change; names must differ.",
+                f"changes: {', '.join(map(repr, twice))} names more than one change; give each its own name.",
                 reason="name-used-twice",
             )
         if not self.changes and self.tune is None:
             raise ConfigError(
-                "changes: there is none, and no tune; give at least one change, or a grid to search.", reason="no-changes"
+                "changes is empty and there is no tune; give at least one change, or a grid to search.", reason="no-changes"
             )
         self._check_seeds()
         Looks(self.all_looks, self.alpha, max(1, len(self.changes)))
         if self.design == "bank" and len(self.bank) < 2:
             raise ConfigError(
-                f"design=bank compares changes with kept runs of the baseline, but bank={list(self.bank)} names fewer than 2 "
+                f"design=bank compares changes with stored runs of the baseline, but bank={list(self.bank)} names fewer than 2 "
                 "of their seeds; leave design out and use --baseline bank.",
                 reason="bank-too-small",
             )
@@ -166,7 +166,7 @@ class StudyPlan(Config):
         if self.tune is None:
             if tuned:
                 raise ConfigError(
-                    f"changes: {tuned[0].name!r} has tune, but the plan has none; give the baseline a grid too.",
+                    f"changes: {tuned[0].name!r} has tune, but the plan has none; give the plan (the baseline) a grid too.",
                     reason="tune-without-plan",
                 )
             return
@@ -175,7 +175,7 @@ class StudyPlan(Config):
             own, theirs = (number_of_points(one, self.tune.tries) for one in (grid, self.tune.grid))
             if own != theirs:
                 raise ConfigError(
-                    f"changes: {change.name!r} tries {own} settings and the baseline {theirs}; give all equally many.",
+                    f"changes: {change.name!r} tries {own} settings and the baseline {theirs}; give all the same number.",
                     reason="unequal-tuning",
                 )
             taken = sorted(set(grid) & set(change.set))
@@ -194,7 +194,7 @@ class StudyPlan(Config):
         first, last = self.all_looks[0], self.all_looks[-1]
         if last < 2:
             raise ConfigError(
-                f"seeds={last}: one seed says nothing about the noise; give 2 or more, and {FEWEST_SEEDS} for verdicts.",
+                f"seeds={last}: one seed cannot show the noise; give 2 or more, and at least {FEWEST_SEEDS} for verdicts.",
                 reason="one-seed",
             )
         if self.looks and self.seeds not in (None, first):
@@ -209,7 +209,7 @@ class StudyPlan(Config):
             )
         if first < min(FEWEST_SEEDS, last):
             raise ConfigError(
-                f"The first look is at {first} seeds; below {FEWEST_SEEDS} nothing is decided, so look later.",
+                f"The first look is at {first} seeds; a verdict needs at least {FEWEST_SEEDS}, so look later.",
                 reason="first-look-too-early",
             )
 

@@ -61,13 +61,13 @@ def plan_studies(
     if confirm is not None:
         if source is not None or vary:
             raise UsageError(
-                "--confirm names the study; a recipe, a plan or --vary beside it has no meaning.",
+                "--confirm takes only the study; drop the recipe, plan or --vary.",
                 reason="recipe-beside-confirm",
             )
         if settings or recipe_keys or out is not None:
             raise UsageError(
-                "--confirm takes everything from the study that it confirms (seeds, margin, metric, folder), so that nothing "
-                "is chosen after it was seen; give it without other settings.",
+                "--confirm takes all settings (seeds, margin, metric, folder) from the study it confirms, so that nothing "
+                "is chosen after seeing its results; drop the other settings.",
                 reason="settings-beside-confirm",
             )
         source, out = confirmation(Study.load(confirm))
@@ -124,9 +124,7 @@ def _written_plans(source: Source | StudyPlan) -> Sequence[StudyPlan | None]:
         return [StudyDirectory(path.parent).plan()]
     if "bases" in values:
         if "base" in values:
-            raise ConfigError(
-                f"{path}: base and bases both say what is changed; leave one of the two out.", reason="base-and-bases"
-            )
+            raise ConfigError(f"{path}: base and bases are both given; keep one of them.", reason="base-and-bases")
         rest = {key: value for key, value in values.items() if key != "bases"}
         return [StudyPlan.parse({**rest, "base": _base_beside(base, path)}) for base in values["bases"]]
     if not _is_plan(values):
@@ -193,7 +191,7 @@ def _resolved_plan(
     if written is not None:
         if vary or cross:
             raise UsageError(
-                f"{_display_name(source)} is a plan, which says what is varied; give --vary with a recipe.",
+                f"{_display_name(source)} is a plan, which already lists its changes; give --vary with a recipe.",
                 reason="vary-beside-plan",
             )
         values = _values_under(written, settings)
@@ -202,7 +200,7 @@ def _resolved_plan(
         _refuse_unknown(source)
         if not vary:
             raise UsageError(
-                f"{_display_name(source)} is a recipe, and nothing is varied; give --vary, for example "
+                f"{_display_name(source)} is a recipe, but nothing is varied; give --vary, for example "
                 "model.positions=sinusoidal,alibi.",
                 reason="nothing-varied",
             )
@@ -238,7 +236,7 @@ def changes_from(vary: Mapping[str, Sequence[Any]] | Sequence[str], *, cross: bo
         settings = [{key: value} for key, several in values.items() for value in several]
     if len(settings) > MOST_CHANGES:
         raise ConfigError(
-            f"--vary{' with --cross' if cross else ''} gives more than {MOST_CHANGES} changes; vary less at once.",
+            f"--vary{' with --cross' if cross else ''} gives more than {MOST_CHANGES} changes; vary fewer keys or values.",
             reason="too-many-changes",
         )
     named = {" ".join(f"{key}={_format_value(value)}" for key, value in one.items()): one for one in settings}

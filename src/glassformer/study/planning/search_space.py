@@ -47,13 +47,13 @@ def number_of_points(space: Space, tries: int | None = None) -> int:
             )
     if ranges and tries is None:
         raise ConfigError(
-            f"tune.grid.{next(iter(ranges))} is a range; say with tune.tries how many points are drawn at random.",
+            f"tune.grid.{next(iter(ranges))} is a range; set tune.tries, the number of points to draw at random.",
             reason="range-without-tries",
         )
     size = math.prod(len(values) for values in space.values() if not isinstance(values, Range))
     if tries is not None and not ranges and tries > size:
         raise ConfigError(
-            f"tune.tries={tries} is more than the {size} combinations there are; leave it out to try them all.",
+            f"tune.tries={tries} is more than all {size} combinations; leave it out to try them all.",
             reason="too-many-tries",
         )
     return size if tries is None else tries

@@ -106,7 +106,7 @@ def refuse_metric(metric: Metric, objective: ObjectiveConfig, name: str) -> None
     known = {one.name: one for one in objective.metrics if one.judged}
     if metric.name not in known:
         given = {one.name for one in objective.metrics}
-        why = "is no mean over units, so it cannot be judged" if metric.name in given else "is not measured"
+        why = "is not a mean over units, so it cannot be judged" if metric.name in given else "is not measured"
         raise ConfigError(
             f"metric={metric.name} {why} by objective={objective.kind} of {name}; use one of {', '.join(known)}.",
             reason="metric-not-judged",
@@ -133,12 +133,12 @@ def _require_same_text(plan: StudyPlan, data: dict[str, PreparedData]) -> None:
     if split.partition(":")[0] not in base.names:
         there = ", ".join(name for name in base.names if name != "train") or "none to compare on"
         raise ConfigError(
-            f"split={split} is no part of these data (they have {there}); give data.validation, or data.split.",
+            f"split={split} does not exist in these data (they have {there}); give data.validation, or data.split.",
             reason="no-such-split",
         )
     if plan.tune is not None and VALIDATION_SPLIT not in base.names:
         raise ConfigError(
-            f"tune chooses settings on the validation part, never on {split}, and the data have none; give data.validation, "
+            f"tune chooses settings on the validation part, never on {split}, but the data have none; give data.validation, "
             "or a share in data.split.",
             reason="no-validation-to-tune-on",
         )
@@ -147,7 +147,7 @@ def _require_same_text(plan: StudyPlan, data: dict[str, PreparedData]) -> None:
             continue
         if split.partition(":")[0] not in own.names or not _same_items(own, base, split):
             raise ConfigError(
-                f"{name} is measured on other documents than the baseline, so nothing can be paired; "
+                f"{name} is evaluated on other documents than the baseline, so they cannot be paired; "
                 "give both the same data.validation.",
                 reason="other-documents",
             )
@@ -168,7 +168,7 @@ def _require_same_targets(plan: StudyPlan, recipes: dict[str, Recipe], data: dic
         if differing:
             key, (was, now) = next(iter(differing.items()))
             raise ConfigError(
-                f"{name} predicts other tokens than the baseline ({key} is {now!r} and not {was!r}), so nothing can be "
+                f"{name} predicts other tokens than the baseline ({key} is {now!r}, not {was!r}), so they cannot be "
                 f"paired; keep it the same in every variant.",
                 reason="other-targets",
             )
@@ -200,7 +200,7 @@ def _require_same_bytes(name: str, own: PreparedData, base: PreparedData, split:
     for who, found in sizes.items():
         if np.isnan(found).any():
             raise ConfigError(
-                f"{who} cannot be compared by bits_per_byte: some of its tokens (UNK) stand for no certain number of bytes; "
+                f"{who} cannot be compared by bits_per_byte: some of its tokens (UNK) have no fixed number of bytes; "
                 "choose a tokenizer that knows every character, such as bpe or byte.",
                 reason="bytes-unknown",
             )

@@ -115,7 +115,7 @@ class VariantBook:
             return cls(facts, tuple(document["plugins"]))
         except (KeyError, TypeError, AttributeError) as error:
             raise RunError(
-                f"{file} is damaged ({type(error).__name__}: {error}); remove it, and it is made again.", reason="damaged"
+                f"{file} is damaged ({type(error).__name__}: {error}); remove it; it will be made again.", reason="damaged"
             ) from error
 
     def require_same_plugins(self, now: list[dict[str, Any]], file: Path) -> None:
@@ -123,7 +123,7 @@ class VariantBook:
         if self.variants and plugin_checksums(self.plugins) != plugin_checksums(now):
             names = ", ".join(plugin["file"] for plugin in (*self.plugins, *now)) or "none"
             raise ConfigError(
-                f"{file}: the plugins are not those the study began with ({names}), or import other files of yours; give the "
+                f"{file}: the plugins, or files they import, are not those the study began with ({names}); give the "
                 "same files, unchanged, or begin a new study with another --out.",
                 reason="plugins-changed",
             )

@@ -93,7 +93,7 @@ def _process_settings(values: dict[str, Any]) -> Iterator[None]:
     threads, folder, cwd = torch.get_num_threads(), os.getcwd(), values["cwd"]
     if not Path(cwd).is_dir():
         raise ConfigError(
-            f"{cwd} cannot be seen from {platform.node()}; start the study in a folder that all nodes share.",
+            f"{cwd} is not visible from {platform.node()}; start the study in a folder that all nodes share.",
             reason="folder-not-shared",
         )
     try:
@@ -137,7 +137,7 @@ def _trial(values: dict[str, Any]) -> dict[str, Any]:
     folder = Path(values["folder"])
     if not Path(values["study"]).is_dir():
         raise ConfigError(
-            f"{values['study']} cannot be seen from {platform.node()}; give --out a folder that all nodes share.",
+            f"{values['study']} is not visible from {platform.node()}; give --out a folder that all nodes share.",
             reason="folder-not-shared",
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -169,7 +169,7 @@ def _trained(values: dict[str, Any], directory: RunDirectory) -> tuple[Run, list
         if not begun or isinstance(error, DiskFull | RunInUse):
             raise
         place = StudyDirectory(Path(values["study"])).set_aside(directory.root)
-        return resume_or_train(values, directory), [f"{error} The trial is run again; what was there is kept in {place}."]
+        return resume_or_train(values, directory), [f"{error} The trial is run again; the old files are in {place}."]
 
 
 def resume_or_train(values: dict[str, Any], directory: RunDirectory) -> Run:

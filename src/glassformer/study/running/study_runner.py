@@ -133,7 +133,7 @@ class StudyRunner:
             if facts.leak is not None and not self.plan.allow_leaks:
                 if name == BASE:
                     raise CheckFailed(f"The baseline itself fails a check, so nothing can be compared with it. {facts.leak}")
-                self.watch.say(f"{name} is not trained: {facts.leak} --allow-leaks trains it anyway, marked as tainted.")
+                self.watch.say(f"{name} is not trained: {facts.leak} Use --allow-leaks to train it anyway, marked tainted.")
 
     def _run_inspection(self, names: Sequence[str]) -> None:
         """Cost and checks of these variants, with the settings from matching and tuning."""
@@ -186,7 +186,7 @@ class StudyRunner:
         if self.plan.tune is None or all(facts.tuned for facts in self.facts.values()):
             return True
         trials = [trial for trial in self.plan.tuning_trials(self._adapted()) if self._is_trainable(trial.variant)]
-        self.watch.say(f"Tuning: {len(self.plan.tuning_points(BASE))} settings for each variant, on seeds of their own.")
+        self.watch.say(f"Tuning: {len(self.plan.tuning_points(BASE))} settings for each variant, on separate seeds.")
         self._inspect_settings(trials)
         results = self._complete([trial for trial in trials if not self._point_leaks(trial)])
         if self._budget_used_up() and any(one.status == "pending" and self._is_trainable(one.trial.variant) for one in results):
@@ -296,7 +296,7 @@ class StudyRunner:
             if not repair:
                 return TrialResult(trial, "pending", str(error))
             place = self.directory.set_aside(folder)
-            self.watch.say(f"{error} The trial is run again; what was there is kept in {place}.")
+            self.watch.say(f"{error} The trial is run again; the old files are in {place}.")
             return TrialResult(trial, "pending")
 
     def _recipe_of(self, trial: Trial) -> dict[str, Any]:
@@ -411,7 +411,7 @@ class StudyRunner:
             if cancelled:
                 several = "1 trial" if len(cancelled) == 1 else f"{len(cancelled)} trials"
                 what = STEP_DIFFERS.format(it=variant) if differs else f"{variant} leaks {leak_found(in_step=in_step)}"
-                self.watch.say(f"{what}: {several} of it not started.")
+                self.watch.say(f"{what}: {several} not started.")
 
     def _cancel_changes(self, trial: Trial) -> None:
         """A failed run of the baseline makes every verdict invalid: only the baseline's other seeds run, for a failure rate."""
@@ -438,7 +438,9 @@ class StudyRunner:
         for event in executor.run(tasks):
             if self._stop.requested and not announced:
                 announced = True
-                self.watch.say("Stopping: running trials finish their step and save. A second Ctrl-C ends at once.")
+                self.watch.say(
+                    "Stopping: running trials finish their step and save a checkpoint. Press Ctrl-C again to stop at once."
+                )
                 executor.stop()
             if isinstance(event, Ended):
                 status = event.answer.get("status")

@@ -108,7 +108,7 @@ def _verify_consistent(evaluation: Evaluation, file: Path) -> None:
     for name, units in evaluation.units.items():
         stated = evaluation.metrics[name].value
         if stated is None or not math.isclose(stated, units.value, rel_tol=1e-9, abs_tol=1e-12):
-            raise RunError(f"the sums by unit in {file.name} do not give the {name} that stands there.", reason="sums-disagree")
+            raise RunError(f"the sums by unit in {file.name} do not give the {name} stored there.", reason="sums-disagree")
 
 
 def only_differs(run: RunDirectory) -> bool:

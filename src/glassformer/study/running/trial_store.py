@@ -143,7 +143,7 @@ class TrialStore:
         checksums = self._manifest(key, seed).get("files")
         if not checksums or _checksums(place) != checksums:
             shutil.rmtree(place, ignore_errors=True)
-            raise RunError(f"The kept trial {place} is damaged and was removed.", reason="damaged-stored-trial")
+            raise RunError(f"The cached trial {place} was damaged and has been removed.", reason="damaged-stored-trial")
         draft = folder.with_name(f".{folder.name}.taken")
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
@@ -242,7 +242,7 @@ class StudyStore:
         if reused:
             self.watch.say(
                 f"{len(reused)} of {len(trials)} trials are reused from earlier studies: the same recipe, seed, data, code and "
-                f"machine, verified by checksum (kept in {self.store.root}; `glassformer runs --kept` lists them)."
+                f"machine, verified by checksum (cached in {self.store.root}; `glassformer runs --kept` lists them)."
             )
         return reused
 

@@ -62,7 +62,7 @@ def best_setting(name: str, plan: StudyPlan, results: Sequence[TrialResult]) -> 
         problems = sorted({str(one.problem.value) for one in results if one.problem is not None})
         why = ", ".join(problems or ["nothing measured" if results else "a check failed"])
         raise RunError(
-            f"Tuning: {name} has no setting of its grid without a problem ({why}); change the grid, or train longer.",
+            f"Tuning: {name} failed with every setting of its grid ({why}); change the grid, or train longer.",
             reason="no-usable-setting",
         )
     chosen = plan.judged.best(means)

@@ -46,7 +46,7 @@ def attention_in_the_plane(values: dict[str, Any]) -> dict[str, Any]:
     if len(vectors) != len(keys):
         raise UsageError(f"values has {len(vectors)} rows and keys {len(keys)}; give one value for every key.")
     if queries.shape[1] != keys.shape[1]:
-        raise UsageError("queries and keys must have as many numbers in a row as each other.")
+        raise UsageError("queries and keys must have rows of the same length.")
     heads = []
     for query in queries:
         scores = scores_of(query, keys)

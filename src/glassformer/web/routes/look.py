@@ -132,7 +132,7 @@ def readout(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """One more readout of a look, as the reports draw it: ``effects`` of all heads, ``rollout``, or ``patching``."""
     seen, kind = _cached(state, text_of(values, "look")), text_of(values, "kind")
     if kind not in READOUTS:
-        raise UsageError(f"kind={kind!r} is no readout: choose {', '.join(READOUTS)}.", reason="unknown-readout")
+        raise UsageError(f"kind={kind!r} is not a readout: choose {', '.join(READOUTS)}.", reason="unknown-readout")
     run = state.worker.run(state.folder.run(seen.run))
     return {"blocks": blocks_to_dicts(READOUTS[kind](run, seen.look, text_of(values, "other", "")))}
 
@@ -165,7 +165,7 @@ def rollout(run: Run, look: Look, other: str) -> list[Block]:
 def patching(run: Run, look: Look, other: str) -> list[Block]:
     """Activation patching of the residual stream from another text, by layer and position."""
     if not other.strip():
-        raise UsageError("Patching needs another text of as many tokens; type one.", reason="no-other-text")
+        raise UsageError("Patching needs another text with equally many tokens; type one.", reason="no-other-text")
     source = run.look(other, model=look.network)
     target, instead = (int(one.scores[-1].argmax()) for one in (source, look))
     found = look.patching(source, target=target, instead=instead)

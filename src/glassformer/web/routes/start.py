@@ -175,7 +175,7 @@ def start(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     folder, source = state.folder.new(form.name), _source(state, form.base)
     load_recipe(source, form.set)
     if folder.exists() and any(folder.iterdir()):
-        raise RunError(f"{form.name} is not empty; choose another name, or resume the run that is there.")
+        raise RunError(f"{form.name} is not empty; choose another name, or resume its run.")
     changes = [word for key, value in form.set.items() for word in ("--set", f"{key}={_in_yaml(value)}")]
     if not form.vary:
         return {"started": state.processes.start(form.name, "run", ["train", source, *changes, "--out", str(folder)])}

@@ -123,5 +123,5 @@ def refusal(answer: Mapping[str, Any]) -> GlassformerError:
         return RunError(answer["reason"])
     return ConfigError(
         f"{answer['reason']} (The processes that train know built-in variants and those of --plugin files; a variant made in a "
-        "notebook or script belongs into such a file.)"
+        "notebook or script must be moved to such a file.)"
     )
