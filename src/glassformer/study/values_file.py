@@ -70,6 +70,9 @@ def read_values(file: Path) -> StudyValues:
     """The inverse of ``write_values``."""
     try:
         document = read_json_object(file, "schema", most=MOST_BYTES)
+    except RunError as error:
+        raise RunError(f"{file} cannot be read as the values of a study ({error})", reason="damaged-values") from error
+    try:
         if document["schema"] != SCHEMA:
             raise RunError(f"{file} has schema {document['schema']!r}; this version reads {SCHEMA}.", reason="other-schema")
         weights = np.asarray(document["weights"], dtype=np.float64)
