@@ -145,7 +145,7 @@ def recorded_recipe(directory: RunDirectory, say: Callable[[str], None]) -> Reci
 
 def network_of_run(directory: RunDirectory, recipe: Recipe, checkpoint: Checkpoint) -> Network:
     """The unmodified network of a run's checkpoint, in evaluation mode."""
-    vocabulary, outputs = load_tokenizer(directory.tokenizer_file).size, directory.read_environment()["outputs"]
+    vocabulary, outputs = load_tokenizer(directory.tokenizer_file).size, directory.read_environment("outputs")["outputs"]
     return restored_network(recipe, checkpoint, vocabulary=vocabulary, outputs=outputs).eval()
 
 

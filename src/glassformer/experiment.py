@@ -33,6 +33,7 @@ from glassformer.evaluation.token_losses import evaluating
 from glassformer.foundation.config import diff
 from glassformer.foundation.errors import (
     ConfigError,
+    DamagedCheckpoint,
     DiskFull,
     Diverged,
     Interrupted,
@@ -117,12 +118,22 @@ def train(
     if resume is True and not folder.root.exists():
         _refuse_to_resume_nothing(folder)
 
-    with folder.lock(), StopSignal() as stop, _ending_recorded(folder, stop, clock):
+    new = out is None and not resume
+    while new:  # several processes may have found the same name unused: each gets the folder that it makes
+        try:
+            folder.root.mkdir(parents=True)
+            break
+        except FileExistsError:
+            if not folder.root.exists():
+                raise
+            folder = RunDirectory(folder_of(source, out, resume=False, watch=watch))
+
+    with folder.lock(made=new), StopSignal() as stop, _ending_recorded(folder, stop, clock):
         # Where the weights come from: the checkpoint of a resumed run, a parent, or the seed.
-        checkpoint = _checkpoint_to_resume(folder, recipe, resume=bool(resume), watch=watch)
+        checkpoint = _checkpoint_to_resume(folder, recipe, resume=resume, watch=watch)
         parent = _parent(recipe, folder, plugins, allow_leaks, threads, watch) if checkpoint is None else None
         from_seed = checkpoint is None and parent is None
-        recorded = folder.read_environment() if folder.environment_file.exists() else {}  # of a resumed run
+        recorded = folder.read_environment("data", "threads") if folder.environment_file.exists() else {}  # of a resumed run
 
         # The machine. Another number of threads gives other bits, so a resumed run takes the number it began with.
         runtime = choose_runtime(
@@ -201,7 +212,7 @@ def train(
         discard_after(folder, last_good)
         for file in folder.files_after(last_good):
             file.unlink()
-        log.cut_after(last_good)
+        log.cut_after(last_good, watch.say)
 
         # What the run is, written before its first step.
         if not folder.tokenizer_file.exists():
@@ -239,6 +250,11 @@ def train(
         # The loop. What it calls: records, checkpoints, evaluations.
         remarks: list[str] = []
 
+        def say_once(sentence: str) -> None:
+            if sentence not in remarks:
+                remarks.append(sentence)
+                watch.say(sentence)
+
         def record(values: dict[str, Any]) -> None:
             """Logs a record; after an evaluation, the objective says once what the records give cause to say."""
             values = {**values, "tainted": True} if report.broken else values
@@ -247,10 +263,9 @@ def train(
             if listener is not None:
                 listener(dict(values))
             if any(name.startswith(VALIDATION) for name in values):
-                remark = recipe.objective.remark(log.read(), batches.steps_per_epoch)
-                if remark is not None and remark not in remarks:
-                    remarks.append(remark)
-                    watch.say(remark)
+                remark = recipe.objective.remark(log.read(say_once), batches.steps_per_epoch)
+                if remark is not None:
+                    say_once(remark)
 
         def save(state: TrainingState) -> None:
             log.sync()
@@ -274,7 +289,7 @@ def train(
                 record=record,
                 save=save,
                 evaluated=lambda at: _say_sample(network, data, recipe, samples, watch),
-                recorded=lambda at: next((r for r in log.read() if r["step"] == at and metric.recorded in r), None),
+                recorded=lambda at: next((r for r in log.read(say_once) if r["step"] == at and metric.recorded in r), None),
                 film=lambda at: save_snapshot(folder, at, saved_tensors(network)),
                 metric=metric,
                 watch=watch,
@@ -387,12 +402,15 @@ def _ending_recorded(folder: RunDirectory, stop: StopSignal, clock: Stopwatch) -
                 folder.add_timing(timing)
 
 
-def _checkpoint_to_resume(folder: RunDirectory, recipe: Recipe, *, resume: bool, watch: Watcher) -> Checkpoint | None:
-    """The newest whole checkpoint of a run to resume; None at a fresh start. Refuses a used folder and another recipe."""
+def _checkpoint_to_resume(
+    folder: RunDirectory, recipe: Recipe, *, resume: bool | Literal["or begin"], watch: Watcher
+) -> Checkpoint | None:
+    """The newest whole checkpoint of a run to resume; None at a fresh start. Refuses a used folder and another recipe, and to
+    start over because every checkpoint is damaged, unless ``resume`` says so."""
     if resume:
         folder.clear_unfinished()
     if not resume or not folder.exists():
-        folder.refuse_if_used(resume=resume)
+        folder.refuse_if_used(resume=bool(resume))
         return None
     changed = [
         f"{key}: {before!r} -> {after!r}"
@@ -414,6 +432,12 @@ def _checkpoint_to_resume(folder: RunDirectory, recipe: Recipe, *, resume: bool,
             reason="another-plugin",
         )
     checkpoint = newest_good(folder, watch.say)
+    if checkpoint is None and folder.steps() and resume != "or begin":
+        raise DamagedCheckpoint(
+            f"Every checkpoint of {folder.root} is damaged, so nothing is left to continue. Copy one back; or, to train "
+            f"it again from the first step, remove {folder.checkpoints} and give --resume again.",
+            reason="all-checkpoints-damaged",
+        )
     if checkpoint is None:
         watch.say(f"{folder.root} has no complete checkpoint: starting from the first step.")
     else:

@@ -17,7 +17,7 @@ from glassformer.foundation.errors import ConfigError, UnknownName
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.registry import Slot
 from glassformer.foundation.suggestions import SCHEMAS
-from glassformer.foundation.yaml_text import MAX_BYTES, parse_yaml
+from glassformer.foundation.yaml_text import read_yaml
 from glassformer.model.network import MODELS, NetworkConfig
 from glassformer.objectives.base import OBJECTIVES, ObjectiveConfig
 from glassformer.runs.directory import RunDirectory
@@ -205,13 +205,11 @@ def recipe_values(source: Source, changes: Mapping[str, Any] | None = None) -> d
         return recipe_for(source, changes)
     file = recipe_file(source)
     try:
-        with file.open("rb") as stream:  # bounded, in case the file is not a recipe
-            text = stream.read(MAX_BYTES + 1).decode("utf-8")
+        values = read_yaml(file)
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file} is not UTF-8 text ({error}).", reason="recipe-not-utf8") from error
     except OSError as error:
         raise ConfigError(f"{file} cannot be read ({error.strerror}).", reason="recipe-not-readable") from error
-    values = parse_yaml(text, str(file))
     if not isinstance(values, dict):
         raise ConfigError(
             f"{file} is not a recipe: it must be a mapping with data, model, training and so on.", reason="not-a-recipe"
@@ -275,7 +273,7 @@ def list_recipes() -> list[dict[str, str]]:
     """Name, description and result of each built-in recipe."""
     rows = []
     for name, file in built_in_recipes().items():
-        values = parse_yaml(file.read_text(encoding="utf-8"), str(file))
+        values = read_yaml(file)
         rows.append({"name": name, "about": values.get("about", ""), "result": values.get("result", "")})
     return rows
 

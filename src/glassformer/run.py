@@ -102,7 +102,7 @@ class Run:
 
     def metrics(self) -> list[dict[str, Any]]:
         """Every record of the run, in order."""
-        return MetricsLog(self.directory.metrics_file).read()
+        return MetricsLog(self.directory.metrics_file).read(self._say_once)
 
     def checkpoint(self, which: str | int = "last") -> Checkpoint:
         """``last``, ``best``, or a step. Without optimizer state if no optimizer file is intact, which is reported."""
@@ -133,7 +133,7 @@ class Run:
 
     def _fresh_model(self, checkpoint: Checkpoint) -> Network:
         """An unmodified network of a checkpoint."""
-        outputs = self.directory.read_environment()["outputs"]
+        outputs = self.directory.read_environment("outputs")["outputs"]
         return assembly.restored_network(self.recipe, checkpoint, vocabulary=self.tokenizer.size, outputs=outputs).eval()
 
     @property
@@ -156,7 +156,7 @@ class Run:
 
     def untrained(self) -> Any:
         """The model as it was initialised, before any training."""
-        outputs = self.directory.read_environment()["outputs"]
+        outputs = self.directory.read_environment("outputs")["outputs"]
         network = self.recipe.model.build(self.tokenizer.size, outputs=outputs, seed=self.recipe.seed)
         if getattr(network, "needs_token_counts", False):  # only such a head needs the training text
             network = assembly.build_network(self.recipe, self.data)

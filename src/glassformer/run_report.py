@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ def write_report(run: Run, out: Path | str | None = None, *, watch: Watcher = SI
     return file
 
 
-def write_curves(folders: Sequence[Path], out: Path | str) -> Path:
+def write_curves(folders: Sequence[Path], out: Path | str, *, warn: Callable[[str], None] | None = None) -> Path:
     """Several runs on one page: how they stand, in what they differ, and their curves in one picture for each metric."""
     runs = [RunDirectory(Path(folder)) for folder in folders]
     for run in runs:
@@ -49,7 +49,7 @@ def write_curves(folders: Sequence[Path], out: Path | str) -> Path:
     names = [run.root.name for run in runs]
     if len({*names}) < len(names):
         names = [str(run.root) for run in runs]
-    records = [MetricsLog(run.metrics_file).read() for run in runs]
+    records = [MetricsLog(run.metrics_file).read(warn) for run in runs]
     settings = [flatten(run.read_recipe()) for run in runs]
     differing = [
         key

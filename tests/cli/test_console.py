@@ -107,3 +107,14 @@ def test_a_log_says_how_long_it_will_take(capsys, monkeypatch) -> None:
         "training: 10 of 100, loss 2.0000, 6 min 0 s left",
         "training: 20 of 100, loss 2.0000, 5 min 20 s left",
     ]
+
+
+def test_a_name_commands_no_terminal(capsys) -> None:
+    name = "a\x1b]0;owned\x07\x1b[2Jb\u202ec\x9b"
+    console.say(f"Run {name}")
+    console.out().print(name, markup=False)
+    console.print_table("runs", ["run"], [[name]])
+    printed = capsys.readouterr()
+    for text in (printed.out, printed.err):
+        assert "\\u001b]0;owned\\u0007\\u001b[2Jb\\u202ec\\u009b" in text
+        assert not {"\x1b", "\x07", "\u202e", "\x9b"} & set(text)

@@ -88,7 +88,22 @@ def no_network() -> None:
     socket.getaddrinfo = refuse  # type: ignore[assignment]
 
 
-MISHAPS = {act.__name__: act for act in (slow_step, slow_evaluation, no_reseeding, not_a_number, small_files, no_network)}
+def meet(folder: str, count: int) -> None:
+    """Works in ``folder``, and goes on from its choice of a name for the run once ``count`` processes have come as far."""
+    os.chdir(folder)
+    load = experiment.load_recipe
+
+    def wait(*arguments: Any, **options: Any) -> Any:
+        Path(f"met-{os.getpid()}").touch()
+        end = time.monotonic() + LONGEST
+        while len(list(Path().glob("met-*"))) < count and time.monotonic() < end:
+            time.sleep(0.01)
+        return load(*arguments, **options)
+
+    experiment.load_recipe = wait
+
+
+MISHAPS = {act.__name__: act for act in (slow_step, slow_evaluation, no_reseeding, not_a_number, small_files, no_network, meet)}
 
 
 def child(words: list[str], mishaps: list[list[Any]], log: str) -> NoReturn:

@@ -82,6 +82,6 @@ def test_the_folder_is_a_file(tiny_file, tmp_path, capsys) -> None:
     (tmp_path / "run").write_text("mine")
     assert run(["train", str(tiny_file), "--out", str(tmp_path / "run")]) == 1
     said = capsys.readouterr().err
-    assert "is no folder" in said
+    assert "is not a folder" in said
     assert "--out" in said
     assert (tmp_path / "run").read_text() == "mine"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 
 import pytest
 import torch
@@ -39,10 +40,16 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(fault, whole, 
     assert fault.sums() == whole["sums"]
 
 
-def test_all_damaged_begins_again(fault, whole) -> None:
+def test_all_damaged_is_refused_and_begins_again_when_asked_to(fault, whole) -> None:
     killed_at(fault, 13)
     for step in fault.run.steps():
         (fault.run.checkpoint(step) / "model.safetensors").write_bytes(b"")
+    child = fault.start(words=("--resume",))
+    assert child.wait() == 1
+    assert child.said.count("Using the checkpoint before it.") == 1  # not of the first, before which there is none
+    assert f"remove {fault.run.checkpoints} and give --resume again" in child.said
+    assert fault.run.steps() == [9, 12]
+    shutil.rmtree(fault.run.checkpoints)
     assert "has no complete checkpoint: starting from the first step" in fault.finish()
     assert fault.sums() == whole["sums"]
 

@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from glassformer.runs.directory import find_runs
 from glassformer.runs.records import MetricsLog
 
 
@@ -44,3 +45,13 @@ def test_a_hang_up_saves(fault, whole) -> None:
     assert fault.run.steps()[-1] == 11
     fault.finish()
     assert fault.sums() == whole["sums"]
+
+
+def test_four_that_begin_at_once_get_a_folder_each(fault, tmp_path) -> None:
+    words, meet = ["train", str(fault.file), "--set", "training.steps=2"], ["meet", str(tmp_path), 4]
+    logs = [tmp_path / f"log-{number}" for number in range(4)]
+    pids = [fault.nursery.ask(start=words, mishaps=[meet], log=str(log))["pid"] for log in logs]
+    codes = [fault.nursery.ask(wait=pid)["code"] for pid in pids]
+    assert codes == [0, 0, 0, 0], [log.read_text() for log in logs]
+    names = [run.root.name for run in find_runs(tmp_path / "runs")]
+    assert names == ["recipe", "recipe-2", "recipe-3", "recipe-4"]

@@ -213,7 +213,8 @@ def test_what_is_wrong_with_newer_ones_is_said_before_weights_alone_are_read(run
 
 def test_manifests_that_say_nonsense(run) -> None:
     manifest = save_checkpoint(run, made(7)) / "manifest.json"
-    for content in ("[]", "{}", '{"sha256": 3}', '{"sha256": null}', '"x"'):
+    flipped = manifest.read_text().replace("schema", "scheme"), manifest.read_text().replace(": 1,", ": 3,")
+    for content in ("[]", "{}", '{"sha256": 3}', '{"sha256": null}', '"x"', *flipped):
         manifest.write_text(content)
         with pytest.raises(DamagedCheckpoint, match="manifest"):
             verify_checkpoint(run.checkpoint(7))

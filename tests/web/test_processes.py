@@ -101,3 +101,39 @@ def test_a_damaged_record_is_passed_over(tmp_path: Path) -> None:
     write_json(processes.records / "z.json", {"schema": 1, "name": "z", "kind": "run", "pid": "abc", "command": []})
     assert processes.list() == []
     assert read_json(processes.records / "y.json") == {"schema": 1}
+
+
+def test_no_more_run_at_once_than_there_are_places(tmp_path: Path, monkeypatch) -> None:
+    """Fifty starts at once: all are taken on, few run, each runs in its turn; one that waits can be taken back."""
+    most, real = [0], subprocess.Popen
+
+    def sleeper(command: list[str], **options: object) -> subprocess.Popen[bytes]:
+        started = real([sys.executable, "-c", "import time; time.sleep(0.3)"], **options)  # type: ignore[call-overload]
+        most[0] = max(most[0], sum(one["state"] == "running" for one in processes.list()) + 1)
+        order.append(command[-1])
+        return started
+
+    order: list[str] = []
+    processes = Processes(tmp_path, places=2)
+    monkeypatch.setattr(subprocess, "Popen", sleeper)
+    monkeypatch.setattr("glassformer.web.processes.TURNS", 0.02)
+    names = [f"run-{number:02}" for number in range(8)]
+    states = [processes.start(name, "run", [name])["state"] for name in names]
+    assert states == ["running", "running", *["waiting"] * 6]
+    with refused(RunError, "already-started"):
+        processes.start("run-05", "run", ["x"])
+    processes.stop("run-06")
+    wait_until(lambda: not any(one["alive"] for one in processes.list()), 60)
+    assert order == [name for name in names if name != "run-06"]
+    assert most[0] <= 2
+
+
+def test_what_waits_is_started_by_the_next_server(tmp_path: Path) -> None:
+    processes = Processes(tmp_path, places=1)
+    processes.records.mkdir()
+    record = {"schema": 1, "name": "a", "kind": "run", "pid": None, "began": None, "turn": 1}
+    write_json(processes.records / "a.json", {**record, "command": ["glassformer", "recipes", "no-such-recipe"]})
+    assert processes.list()[0]["state"] == "waiting"
+    processes.take_turns()
+    wait_until(lambda: processes.list()[0]["state"] == "ended")
+    assert "no-such-recipe" in processes.list()[0]["said"]

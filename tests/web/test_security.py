@@ -179,3 +179,27 @@ def test_listens_on_this_machine_only() -> None:
     assert allowed_hosts("127.0.0.1", 5) == ["127.0.0.1:5", "localhost:5", "[::1]:5"]
     assert "0.0.0.0:5" not in allowed_hosts("0.0.0.0", 5)
     assert "192.168.0.9:5" in allowed_hosts("192.168.0.9", 5)
+
+
+class PanicException(BaseException):
+    """As an extension written in Rust raises it."""
+
+
+PanicException.__module__ = "pyo3_runtime"
+
+
+@pytest.mark.parametrize("error", [RuntimeError("x"), PanicException("x")])
+@pytest.mark.parametrize("place", ["in a route", "outside of every route"])
+def test_an_unexpected_error_carries_the_policy_too(client, monkeypatch, error, place) -> None:
+    def fail(*arguments: object, **options: object) -> None:
+        raise error
+
+    if place == "in a route":
+        monkeypatch.setattr("glassformer.web.served_folder.ServedFolder.run", fail)
+    else:
+        monkeypatch.setattr("starlette.routing.Route.matches", fail)
+    answer = client.get("/api/run", params={"run": "one"})
+    assert answer.status_code == 500
+    assert answer.headers["content-security-policy"] == POLICY
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "Traceback" not in answer.text

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from tests.refusals import refused
 
-from glassformer.foundation.errors import UsageError
+from glassformer.foundation.errors import RunError, UsageError
+from glassformer.foundation.files import open_file, refuse_links
 from glassformer.study.directory import StudyDirectory
 from glassformer.web.served_folder import NotFound, ServedFolder
 
@@ -48,3 +51,17 @@ def test_a_new_name_leads_into_no_link_and_no_file(folder) -> None:
     for name in ("file", "file/new", "file/new/run"):
         with refused(UsageError, "name-is-a-file", "'file'"):
             ServedFolder(folder).new(name)
+
+
+def test_what_is_not_there_is_no_link(folder) -> None:
+    ServedFolder(folder)
+    refuse_links(folder / "one" / "absent" / "deeper")
+    (folder / "one" / "dangling").symlink_to(folder / "nowhere")
+    for name in ("dangling", "dangling/x"):
+        with refused(RunError, "link-in-served-folder", "dangling"):
+            refuse_links(folder / "one" / name)
+    with pytest.raises(FileNotFoundError):
+        open_file(folder / "one" / "absent" / "deeper")
+    with refused(RunError, "link-in-served-folder"):
+        open_file(folder / "one" / "dangling", os.O_WRONLY | os.O_CREAT)
+    assert not (folder / "nowhere").exists()

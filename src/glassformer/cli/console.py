@@ -28,13 +28,30 @@ class CommonFlags:
 SETTINGS = CommonFlags()
 
 
+_CONTROL = {
+    number: f"\\u{number:04x}"
+    for number in (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+    if chr(number) not in "\t\n\r"
+}
+
+
+def visible(text: str) -> str:
+    """Control characters, and marks that turn the direction of a line, by their numbers: a name may not command a terminal."""
+    return text.translate(_CONTROL)
+
+
+class _Console(Console):
+    def print(self, *objects: Any, **options: Any) -> None:
+        super().print(*(visible(one) if isinstance(one, str) else one for one in objects), **options)
+
+
 def out() -> Console:
     """Standard output, without wrapping when it is not a terminal (so that a pipe sees whole lines)."""
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    return _Console(highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
 def err() -> Console:
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return _Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def print_json(document: Any) -> None:
@@ -55,7 +72,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     for position, name in enumerate(columns):
         table.add_column(name, justify="right" if numbers and position else "left", overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(visible, row))
     console = out()
     if console.soft_wrap:
         console.width = 200  # no terminal: wide enough that no figure is folded

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from glassformer.cli.console import SETTINGS, err, say
+from glassformer.cli.console import SETTINGS, err, say, visible
 from glassformer.foundation.progress import SILENT, Watcher, duration
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def progress_table(progress: StudyProgress) -> Group:
     for position, name in enumerate(("variant", "seeds", "running", "mean so far", "parameters", "FLOPs a run")):
         table.add_column(name, justify="right" if position else "left", overflow="fold")
     for row in progress.rows:
-        table.add_row(*map(Text, _cells(row)))  # text, not markup: a variant may be called [bold]
+        table.add_row(*(Text(visible(cell)) for cell in _cells(row)))  # text, not markup: a variant may be called [bold]
     return Group(table, Text(progress_line(progress)))
 
 

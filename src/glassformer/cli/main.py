@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import typer
 
 from glassformer.cli.console import SETTINGS, err
-from glassformer.foundation.errors import BadArgument, GlassformerError, exit_code_of
+from glassformer.foundation.errors import BadArgument, GlassformerError, exit_code_of, is_panic
 from glassformer.foundation.plugins import fault_in_plugin
 
 VERBS = (
@@ -135,7 +135,9 @@ def run(arguments: Sequence[str]) -> int:
         return _end_with(error.on_command_line, exit_code_of(error))
     except (GlassformerError, KeyboardInterrupt) as error:
         return _end_with(str(error) or "Stopped.", exit_code_of(error))
-    except Exception as error:
+    except BaseException as error:
+        if not isinstance(error, Exception) and not is_panic(error):
+            raise
         return _end_with(_describe(error), 1)
 
 
@@ -161,7 +163,7 @@ OFTEN_TYPED = {
 """Keys that people try as options, by the section of the recipe."""
 
 
-def _describe(error: Exception) -> str:
+def _describe(error: BaseException) -> str:
     """A sentence about an unexpected error: of a user's plugin, of the machine, or ours."""
     place = fault_in_plugin(error)
     if place is not None:

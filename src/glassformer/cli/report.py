@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.console import out, print_json, watching
+from glassformer.cli.console import out, print_json, say, watching
 from glassformer.cli.options import Json, Plugin
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def _written(runs: Sequence[Path], page: Path | None, plugins: Sequence[Path]) -
     if len(runs) > 1:
         from glassformer.run_report import write_curves
 
-        return write_curves(runs, page or Path("report.html")), _several(runs)
+        return write_curves(runs, page or Path("report.html"), warn=say), _several(runs)
     run = runs[0]
     if SetStudy.exists(run):
         sets = SetStudy.load(run)

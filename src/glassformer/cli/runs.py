@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from glassformer.cli.console import out, print_json, print_table
+from glassformer.cli.console import out, print_json, print_table, say
 from glassformer.cli.options import Json
 from glassformer.foundation.errors import UsageError
 from glassformer.runs.overview import flat_rows, records_of
@@ -40,7 +40,7 @@ def command(
 
     table = overview(folder)
     if csv:
-        _csv(records_of(folder) if metrics else flat_rows(table))
+        _csv(records_of(folder, say) if metrics else flat_rows(table))
         return
     if json:
         print_json(table)

@@ -21,7 +21,7 @@ from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.evaluation.interval_estimates import AUTOCORRELATED_UNITS, ratio
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.estimate import Estimate
-from glassformer.foundation.files import read_json, write_atomically, write_json
+from glassformer.foundation.files import read_json_object, write_atomically, write_json
 from glassformer.foundation.metrics import Metric
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.runs.directory import RunDirectory
@@ -245,7 +245,7 @@ class Evaluation:
     @classmethod
     def read(cls, file: Path) -> Self:
         """The evaluation in a file of a run; refuses a file of another schema."""
-        document = read_json(file)
+        document = read_json_object(file)
         if document.get("schema") != RunDirectory.SCHEMA:
             raise RunError(
                 f"{file} has schema {document.get('schema')!r}, but this version reads {RunDirectory.SCHEMA}; delete it and "

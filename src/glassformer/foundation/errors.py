@@ -167,6 +167,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
+def is_panic(error: BaseException) -> bool:
+    """Whether an extension written in Rust gave up: its error is no ``Exception``, and has no class to import."""
+    return type(error).__module__ == "pyo3_runtime"
+
+
 def exit_code_of(error: BaseException) -> int:
     """The exit code the command line gives for ``error``."""
     if isinstance(error, Interrupted):

@@ -1,27 +1,135 @@
-"""Atomic writes (a reader sees the old file or the new one, never half of one), JSON files, checksums.
+"""Atomic writes (a reader sees the old file or the new one, never half of one), bounded reads, JSON files, checksums.
 
-Every durable file of the project goes through here. Knows nothing of what the files mean.
+Every durable file of the project goes through here. Knows nothing of what the files mean. Sizes are checked before anything is
+read. Below a folder that is served to a browser no symbolic link is followed, neither for reading nor for writing.
 """
 
 from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import json
 import mmap
 import os
 import shutil
+import stat
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from glassformer.foundation.errors import DiskFull, RunError
 
 # EFBIG comes from a file-size limit (ulimit -f), EDQUOT from a quota: for the user all three mean "no room".
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+MOST_BYTES = 64 << 20
+"""Bytes of one document, unless its reader says otherwise."""
+MOST_LINES_BYTES = 256 << 20
+"""Bytes of a file of JSON lines: more than a million records."""
+LONGEST_LINE = 1 << 20
+
+SERVED = "GLASSFORMER_SERVED"
+"""Names the served folder to the processes that the server starts."""
+_served: set[Path] = {Path(os.environ[SERVED])} if os.environ.get(SERVED) else set()
+
+
+def follow_no_links_below(root: Path) -> None:
+    """From now on this process follows no link below ``root``, an absolute path without links."""
+    _served.add(root)
+
+
+def open_file(path: Path, flags: int = os.O_RDONLY) -> io.BufferedRandom:
+    """A plain file, opened; anything else (a pipe, a device) is refused. Below a served folder every part of the path is opened
+    by itself and may not be a link, so that no link can be put there between a test and its use."""
+    mode = {os.O_RDONLY: "rb", os.O_WRONLY: "wb", os.O_RDWR: "rb+"}[flags & (os.O_RDONLY | os.O_WRONLY | os.O_RDWR)]
+    flags |= getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)  # a pipe without a writer would wait for one
+    with _folder_of(path) as (name, folder):
+        try:
+            descriptor = os.open(name, flags | (0 if folder is None else os.O_NOFOLLOW), 0o666, dir_fd=folder)
+        except OSError as error:
+            raise (_link_refused(path) if folder is not None and error.errno == errno.ELOOP else error) from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise RunError(f"{path} is not a file.", reason="not-a-file")
+    return cast(io.BufferedRandom, os.fdopen(descriptor, mode))
+
+
+def refuse_links(path: Path) -> None:
+    """Raises if ``path``, below a served folder, is a link or reached through one. It need not exist."""
+    with suppress(FileNotFoundError), _folder_of(path) as (name, folder):
+        if folder is not None and _is_link(name, folder):
+            raise _link_refused(path)
+
+
+def is_linked(path: Path) -> bool:
+    """Whether ``refuse_links`` refuses it."""
+    try:
+        if _served:
+            refuse_links(path)
+    except (RunError, OSError) as error:
+        return isinstance(error, RunError)
+    return False
+
+
+def files_like(folder: Path, pattern: str) -> list[Path]:
+    """The names in a folder that match; below a served folder no links, and none of a folder that is one."""
+    return [] if is_linked(folder) else [path for path in folder.glob(pattern) if not is_linked(path)]
+
+
+@contextmanager
+def _folder_of(path: Path) -> Iterator[tuple[str | Path, int | None]]:
+    """What ``os.open`` needs: below a served folder the name, and the descriptor of its folder; elsewhere the path alone."""
+    place = Path(os.path.abspath(path))
+    root = next((root for root in _served if root in place.parents), None)
+    if root is None or os.open not in os.supports_dir_fd:
+        if root is not None and any(one.is_symlink() for one in (place, *place.parents) if root in one.parents):
+            raise _link_refused(path)
+        yield path, None
+        return
+    folders = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    *above, name = place.relative_to(root).parts
+    folder = os.open(root, folders)
+    try:
+        for part in above:
+            try:
+                deeper = os.open(part, folders | os.O_NOFOLLOW, dir_fd=folder)
+            except OSError as error:
+                raise (_link_refused(path) if _is_link(part, folder) else error) from None
+            os.close(folder)
+            folder = deeper
+        yield name, folder
+    finally:
+        os.close(folder)
+
+
+def _is_link(name: str | Path, folder: int) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def _link_refused(path: Path) -> RunError:
+    return RunError(f"{path} is a link, or reached through one; the page follows none.", reason="link-in-served-folder")
+
+
+def read_bytes(path: Path, *, most: int = MOST_BYTES) -> bytes:
+    """The whole file; one larger than ``most`` bytes is refused before it is read."""
+    with open_file(path) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        content = stream.read(most + 1) if size <= most else b""
+    if size > most or len(content) > most:  # it may have grown meanwhile
+        raise RunError(f"{path} has {size:,} bytes; at most {most:,} are read.", reason="too-large")
+    return content
+
+
+def read_text(path: Path, *, most: int = MOST_BYTES) -> str:
+    """The same as text; line ends of any kind become newlines."""
+    return read_bytes(path, most=most).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
 
 
 @contextmanager
@@ -53,6 +161,7 @@ def write_atomically(path: Path, content: bytes | str) -> None:
     payload = content.encode() if isinstance(content, str) else content
     with room_on_disk(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        refuse_links(path)
         descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".draft")
         try:
             with os.fdopen(descriptor, "wb") as stream:
@@ -89,56 +198,83 @@ def write_json(path: Path, document: Any) -> None:
     write_atomically(path, json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, *, most: int = MOST_BYTES) -> Any:
     """The document at ``path``; a damaged one is a sentence, not a traceback."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(read_text(path, most=most))
     except FileNotFoundError:
         raise RunError(f"{path} does not exist.", reason="no-such-file") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise RunError(
             f"{path} is not valid JSON ({error}); it was edited or damaged after it was written.", reason="damaged-json"
         ) from error
 
 
+def read_json_object(path: Path, *keys: str, most: int = MOST_BYTES) -> dict[str, Any]:
+    """The same for a document in braces that has all ``keys``."""
+    document = read_json(path, most=most)
+    missing = [key for key in keys if not isinstance(document, dict) or key not in document]
+    if missing or not isinstance(document, dict):
+        what = f"has no {', '.join(missing)}" if isinstance(document, dict) else "is not a JSON object"
+        raise RunError(f"{path} {what}; it was changed or damaged after it was written.", reason="damaged-document")
+    return document
+
+
 def append_json_line(path: Path, document: Any) -> None:
     """One document as one more line. A line torn by a killed process is ended first, so that it damages no other."""
     line = json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n"
-    with room_on_disk(path), path.open("ab") as stream:
-        if stream.tell() and not _ends_with_newline(path):
+    with room_on_disk(path), open_file(path, os.O_RDWR | os.O_CREAT | os.O_APPEND) as stream:
+        end = stream.seek(0, os.SEEK_END)
+        if end and stream.seek(end - 1) is not None and stream.read(1) != b"\n":
             line = "\n" + line
         stream.write(line.encode())
 
 
-def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The documents of ``path``, nothing when there is no such file. Torn lines, left by killed processes, are skipped."""
+def read_json_lines(
+    path: Path, *keys: str, most: int = MOST_LINES_BYTES, damaged: Callable[[str], None] | None = None
+) -> Iterator[dict[str, Any]]:
+    """The documents of ``path``, nothing when there is no such file. Torn lines, left by killed processes, are skipped.
+
+    A line that is no document, or lacks one of ``keys``, is named to ``damaged`` and left out; without it, it raises.
+    """
     if not path.is_file():
         return
-    lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
-    for number, line in enumerate(lines, start=1):
-        try:
-            document = json.loads(line or "{}")
-        except json.JSONDecodeError as error:
-            if number == len(lines) or not line.endswith("}"):  # cut off in the middle
+
+    def refuse(number: int, what: str) -> None:
+        sentence = f"{path}, line {number}: {what}; the file was changed."
+        if damaged is None:
+            raise RunError(sentence, reason="damaged-json-line")
+        damaged(f"{sentence} The line is left out.")
+
+    with open_file(path) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        if size > most:
+            raise RunError(f"{path} has {size:,} bytes; at most {most:,} are read.", reason="too-large")
+        number = 0
+        while line := stream.readline(LONGEST_LINE + 1):
+            number += 1
+            if len(line) > LONGEST_LINE:
+                refuse(number, f"longer than {LONGEST_LINE:,} bytes")
+                while line and not line.endswith(b"\n"):
+                    line = stream.readline(LONGEST_LINE)
                 continue
-            raise RunError(
-                f"{path}, line {number}: not valid JSON ({error.msg}); the file was changed.", reason="damaged-json-line"
-            ) from error
-        if not isinstance(document, dict):
-            raise RunError(f"{path}, line {number}: not a record in braces; the file was changed.", reason="damaged-json-line")
-        if document:
-            yield document
+            try:
+                document = json.loads(line.decode("utf-8", errors="replace").strip("\r\n") or "{}")
+            except (ValueError, RecursionError) as error:
+                if line.rstrip(b"\r\n").endswith(b"}") and line.endswith(b"\n"):  # else it was cut off in the middle
+                    refuse(number, f"not valid JSON ({getattr(error, 'msg', error)})")
+                continue
+            if not isinstance(document, dict):
+                refuse(number, "not a record in braces")
+            elif missing := [key for key in keys if document and key not in document]:
+                refuse(number, f"a record without {', '.join(missing)}")
+            elif document:
+                yield document
 
 
 def is_draft(path: Path) -> bool:
     """Whether this is what a process left that was killed in ``write_atomically``."""
     return path.name.startswith(".") and path.name.endswith(".draft")
-
-
-def _ends_with_newline(path: Path) -> bool:
-    with path.open("rb") as stream:
-        stream.seek(-1, os.SEEK_END)
-        return stream.read(1) == b"\n"
 
 
 def release_pages(array: Any) -> None:
@@ -152,7 +288,7 @@ def release_pages(array: Any) -> None:
 
 
 def sha256_of_file(path: Path) -> str:
-    with path.open("rb") as stream:
+    with open_file(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 

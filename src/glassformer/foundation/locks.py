@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from glassformer.foundation.errors import RunError
+from glassformer.foundation.files import open_file
+
 
 @contextmanager
 def locked(file: Path, *, wait: bool) -> Iterator[bool]:
@@ -22,7 +25,7 @@ def locked(file: Path, *, wait: bool) -> Iterator[bool]:
         return
     tries = 3
     while True:
-        with file.open("a") as stream:
+        with open_file(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND) as stream:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             except BlockingIOError:
@@ -46,9 +49,9 @@ def is_held(file: Path) -> bool | None:
     except ImportError:
         return None
     try:
-        with file.open("rb") as stream:
+        with open_file(file) as stream:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, RunError):  # a link or a pipe is no lock of ours
         return False
     except BlockingIOError:
         return True

@@ -7,11 +7,13 @@ Stricter than YAML: no aliases (a small file could describe a huge or endless on
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import yaml
 
 from glassformer.foundation.errors import ConfigError
+from glassformer.foundation.files import open_file
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 32
@@ -65,10 +67,23 @@ _Loader.add_implicit_resolver(
 )
 
 
+def read_yaml(file: Path) -> Any:
+    """The value of a file; of one that is too large no more is read than shows it."""
+    with open_file(file) as stream:
+        content = stream.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise _too_large(str(file))
+    return parse_yaml(content.decode("utf-8"), str(file))
+
+
+def _too_large(source: str) -> ConfigError:
+    return ConfigError(f"{source} is larger than {MAX_BYTES >> 20} MiB; no recipe is that large.", reason="yaml-too-large")
+
+
 def parse_yaml(text: str, source: str = "YAML") -> Any:
     """The value of one YAML document. ``source`` is how messages call it."""
     if len(text) > MAX_BYTES:
-        raise ConfigError(f"{source} is larger than {MAX_BYTES >> 20} MiB; no recipe is that large.", reason="yaml-too-large")
+        raise _too_large(source)
     try:
         _Loader(text, source).refuse_unbounded()
         return _Loader(text, source).get_single_data()

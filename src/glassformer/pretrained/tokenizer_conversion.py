@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,13 +9,14 @@ from typing import Any
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.byte import ByteTokenizer
 from glassformer.data.tokenizers.char import UNKNOWN_TEXT, CharTokenizer
-from glassformer.data.tokenizers.files import load_tokenizer
+from glassformer.data.tokenizers.files import MAX_BYTES, load_tokenizer
 from glassformer.data.tokenizers.huggingface import FastTokenizer, HuggingFaceTokenizer
 from glassformer.data.tokenizers.marked import MarkedTokenizer
 from glassformer.data.tokenizers.pretokenization import BYTE_SIGNS
 from glassformer.data.tokenizers.treebank import hugging_face_cuts
 from glassformer.data.tokenizers.word import PAD, START, STOP, UNK, WordTokenizer
-from glassformer.foundation.errors import ConfigError, DataError
+from glassformer.foundation.errors import ConfigError, DataError, RunError
+from glassformer.foundation.files import read_json, read_text
 
 TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 TOKENIZER_FILES = (TOKENIZER, TOKENIZER_CONFIG, "vocab.json", "merges.txt", "vocab.txt")
@@ -42,7 +42,7 @@ def tokenizer_in(folder: Path) -> Tokenizer:
             return _of_merges(folder)
         if (folder / "vocab.txt").is_file():
             return _of_pieces(folder)
-    except (OSError, ValueError) as error:
+    except (RunError, OSError, ValueError) as error:
         raise DataError(f"the files of the tokenizer cannot be read ({error}).", file=folder) from error
     raise DataError(
         f"there is no readable tokenizer: no {TOKENIZER}, no vocab.json with merges.txt, no vocab.txt.", file=folder
@@ -52,8 +52,8 @@ def tokenizer_in(folder: Path) -> Tokenizer:
 def _of_merges(folder: Path) -> Tokenizer:
     from glassformer.data.tokenizers.bpe import BPETokenizer, from_document
 
-    vocabulary = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
-    lines = (folder / "merges.txt").read_text(encoding="utf-8").split("\n")
+    vocabulary = read_json(folder / "vocab.json", most=MAX_BYTES)
+    lines = read_text(folder / "merges.txt", most=MAX_BYTES).split("\n")
     merges = [line.split(" ") for line in lines if line and not line.startswith("#version")]
     signs = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     special = [name for name in ("<|endoftext|>",) if name in vocabulary]
@@ -64,11 +64,9 @@ def _of_merges(folder: Path) -> Tokenizer:
 
 
 def _of_pieces(folder: Path) -> Tokenizer:
-    pieces = (folder / "vocab.txt").read_text(encoding="utf-8").splitlines()
+    pieces = read_text(folder / "vocab.txt", most=MAX_BYTES).splitlines()
     vocabulary = {piece: number for number, piece in enumerate(pieces)}
-    settings = (
-        json.loads((folder / TOKENIZER_CONFIG).read_text(encoding="utf-8")) if (folder / TOKENIZER_CONFIG).is_file() else {}
-    )
+    settings = read_json(folder / TOKENIZER_CONFIG, most=MAX_BYTES) if (folder / TOKENIZER_CONFIG).is_file() else {}
     lower = bool(settings.get("do_lower_case", True))
     model = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100}
     special = [name for name in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]") if name in vocabulary]

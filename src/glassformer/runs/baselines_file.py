@@ -8,10 +8,11 @@ from typing import Protocol
 
 import numpy as np
 
-from glassformer.foundation.files import write_atomically
+from glassformer.foundation.files import read_bytes, write_atomically
 from glassformer.runs.directory import RunDirectory
 
 PRESENT = "present"
+MOST_BYTES = 1 << 30
 
 
 class Fitted(Protocol):
@@ -51,4 +52,4 @@ def save_baselines(run: RunDirectory, content: bytes) -> None:
 
 def load_arrays(run: RunDirectory) -> dict[str, dict[str, np.ndarray]] | None:
     """Arrays by baseline; None where the run has none, or has them damaged: then they are refitted."""
-    return unpacked(run.baselines_file.read_bytes()) if run.baselines_file.is_file() else None
+    return unpacked(read_bytes(run.baselines_file, most=MOST_BYTES)) if run.baselines_file.is_file() else None

@@ -20,7 +20,14 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from glassformer.foundation.errors import DamagedCheckpoint, DiskFull, OptimizerDamaged, RunError, UsageError
-from glassformer.foundation.files import read_json, room_on_disk, sha256_of_file, sync_folder, write_json
+from glassformer.foundation.files import (
+    read_json_object,
+    refuse_links,
+    room_on_disk,
+    sha256_of_file,
+    sync_folder,
+    write_json,
+)
 from glassformer.runs.directory import RunDirectory
 
 SCHEMA = 1
@@ -40,6 +47,7 @@ class Checkpoint:
 def save_checkpoint(run: RunDirectory, checkpoint: Checkpoint) -> Path:
     """Writes one checkpoint durably: once this returns, it survives a power cut."""
     target = run.checkpoint(checkpoint.step)
+    refuse_links(target)
     if target.exists():
         return target  # same run, same step: identical content
     draft = target.with_name(f".{target.name}.draft-{os.getpid()}")
@@ -92,7 +100,7 @@ def load_for_inference(folder: Path, warn: Callable[[str], None]) -> Checkpoint:
 
 
 def _read(folder: Path, *, optimizer: bool) -> Checkpoint:
-    state = read_json(folder / STATE)
+    state = read_json_object(folder / STATE, "step")
     try:
         model, memory = load_file(folder / MODEL), load_file(folder / OPTIMIZER) if optimizer else {}
     except (SafetensorError, OSError) as error:
@@ -108,11 +116,17 @@ def verify_checkpoint(folder: Path) -> None:
     if not (folder / MANIFEST).is_file():
         raise DamagedCheckpoint(f"{folder} has no {MANIFEST}: it is not a complete checkpoint.", reason="no-manifest")
     try:
-        checksums = dict(read_json(folder / MANIFEST)["sha256"])
+        manifest = read_json_object(folder / MANIFEST, "schema", "sha256")
+        checksums = dict(manifest["sha256"])
     except (RunError, KeyError, TypeError, ValueError) as error:
         raise DamagedCheckpoint(f"{folder / MANIFEST} is damaged ({error}).", reason="damaged-manifest") from error
+    if manifest["schema"] != SCHEMA:
+        raise DamagedCheckpoint(
+            f"{folder / MANIFEST} has schema {manifest['schema']!r}; this version reads {SCHEMA}.", reason="other-schema"
+        )
     for name in (MODEL, STATE, OPTIMIZER):  # the optimizer last: then all other files are intact
         file, kind = folder / name, OptimizerDamaged if name == OPTIMIZER else DamagedCheckpoint
+        refuse_links(file)
         if not file.is_file():
             raise kind(f"{file} is missing.", reason="missing-file")
         if sha256_of_file(file) != checksums.get(name):
@@ -127,13 +141,14 @@ def newest_good(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint | 
     """
     weights_only: OptimizerDamaged | None = None
     later: list[str] = []  # about checkpoints older than that one: reported only if an older one is used
-    for step in reversed(run.steps()):
+    steps = run.steps()
+    for step in reversed(steps):
         try:
             found = load_checkpoint(run.checkpoint(step))
         except DamagedCheckpoint as error:
             if weights_only is None and isinstance(error, OptimizerDamaged):
                 weights_only = error
-            (warn if weights_only is None else later.append)(f"{error} Using the checkpoint before it.")
+            (warn if weights_only is None else later.append)(_skipped(error, step, steps))
         else:
             for sentence in later:
                 warn(sentence)
@@ -149,12 +164,17 @@ def newest_good(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint | 
 
 def newest_for_inference(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint | None:
     """The same for inference: the newest with intact weights, whatever its optimizer file."""
-    for step in reversed(run.steps()):
+    steps = run.steps()
+    for step in reversed(steps):
         try:
             return load_for_inference(run.checkpoint(step), warn)
         except DamagedCheckpoint as error:
-            warn(f"{error} Using the checkpoint before it.")
+            warn(_skipped(error, step, steps))
     return None
+
+
+def _skipped(error: DamagedCheckpoint, step: int, steps: list[int]) -> str:
+    return f"{error} {'There is no checkpoint before it.' if step == steps[0] else 'Using the checkpoint before it.'}"
 
 
 def last_checkpoint(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint:
@@ -191,7 +211,7 @@ def _remove(folder: Path) -> None:
 
 def checkpoint_checksums(run: RunDirectory, step: int) -> dict[str, str]:
     """The sha256 of weights and optimizer state at ``step``, for comparing runs."""
-    checksums = read_json(run.checkpoint(step) / MANIFEST)["sha256"]
+    checksums = read_json_object(run.checkpoint(step) / MANIFEST, "sha256")["sha256"]
     return {name: checksums[name] for name in (MODEL, OPTIMIZER)}
 
 

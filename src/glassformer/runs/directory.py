@@ -12,9 +12,23 @@ from pathlib import Path
 from typing import Any, ClassVar, final
 
 from glassformer.foundation.errors import ConfigError, RunError, RunInUse
-from glassformer.foundation.files import append_json_line, is_draft, read_json, read_json_lines, write_atomically, write_json
+from glassformer.foundation.files import (
+    append_json_line,
+    files_like,
+    is_draft,
+    is_linked,
+    open_file,
+    read_json_lines,
+    read_json_object,
+    read_text,
+    write_atomically,
+    write_json,
+)
 from glassformer.foundation.locks import is_held, locked
-from glassformer.foundation.yaml_text import dump_yaml, parse_yaml
+from glassformer.foundation.yaml_text import dump_yaml, read_yaml
+
+MOST_BYTES = 8 << 20
+"""Bytes of a file about a run: its state, environment, timing or notes."""
 
 
 @final
@@ -45,15 +59,17 @@ class RunDirectory:
         return self.evaluations / f"{split.replace(':', '-')}-step-{step}.json"
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Locks the folder for training; raises if another process holds the lock. Leaves no empty folder behind."""
-        made = not self.root.exists()
+    def lock(self, *, made: bool = False) -> Iterator[None]:
+        """Locks the folder for training; raises if another process holds the lock. Leaves no empty folder behind, if it is new
+        or the caller has ``made`` it."""
+        made = made or not self.root.exists()
         self.root.mkdir(parents=True, exist_ok=True)
         with locked(self.lock_file, wait=False) as mine:
             if not mine:
                 raise RunInUse(self._in_use_by(), reason="run-in-use")
-            with suppress(OSError):  # on a full disk the lock still holds
-                self.lock_file.write_text(f"{os.getpid()} {platform.node()}", encoding="utf-8")
+            # on a full disk the lock still holds
+            with suppress(OSError), open_file(self.lock_file, os.O_WRONLY | os.O_TRUNC) as stream:
+                stream.write(f"{os.getpid()} {platform.node()}".encode())
             try:
                 yield
             finally:
@@ -64,8 +80,8 @@ class RunDirectory:
     def holder(self) -> tuple[int | None, str]:
         """The process that last took the lock, and its host; ``in_use`` says whether it still holds it."""
         try:
-            pid, _, node = self.lock_file.read_text(encoding="utf-8").partition(" ")
-        except (OSError, UnicodeDecodeError):
+            pid, _, node = read_text(self.lock_file, most=1000).partition(" ")
+        except (OSError, UnicodeDecodeError, RunError):
             return None, ""
         return (int(pid), node) if pid.isdecimal() else (None, node)
 
@@ -91,7 +107,7 @@ class RunDirectory:
 
     def steps(self) -> list[int]:
         """The steps with a checkpoint folder, ascending."""
-        names = (path.name.removeprefix("step-") for path in self.checkpoints.glob("step-*") if path.is_dir())
+        names = (path.name.removeprefix("step-") for path in files_like(self.checkpoints, "step-*") if path.is_dir())
         return sorted(int(name) for name in names if name.isdigit())
 
     def snapshot(self, step: int) -> Path:
@@ -104,7 +120,7 @@ class RunDirectory:
 
     def film(self) -> list[int]:
         """The steps of the film's snapshots, ascending."""
-        names = (path.stem.removeprefix("step-") for path in (self.root / "film").glob("step-*.safetensors"))
+        names = (path.stem.removeprefix("step-") for path in files_like(self.root / "film", "step-*.safetensors"))
         return sorted(int(name) for name in names if name.isdigit())
 
     def exists(self) -> bool:
@@ -149,7 +165,7 @@ class RunDirectory:
         """The resolved recipe, as plain values."""
         self.require()
         try:
-            values = parse_yaml(self.recipe_file.read_text(encoding="utf-8"), str(self.recipe_file))
+            values = read_yaml(self.recipe_file)
         except (UnicodeDecodeError, ConfigError) as error:
             raise RunError(
                 f"{self.recipe_file} was edited or damaged after it was written ({error}).", reason="damaged-recipe"
@@ -164,12 +180,14 @@ class RunDirectory:
     def write_environment(self, environment: dict[str, Any]) -> None:
         write_json(self.environment_file, {"schema": self.SCHEMA, **environment})
 
-    def read_environment(self) -> dict[str, Any]:
-        return dict(read_json(self.environment_file))
+    def read_environment(self, *needed: str) -> dict[str, Any]:
+        """What the run was made with. ``needed``: keys without which the file is damaged."""
+        document = read_json_object(self.environment_file, "schema", *needed, most=MOST_BYTES)
+        return _checked(document, ENVIRONMENT, self.environment_file)
 
     def files_after(self, step: int) -> list[Path]:
         """The evaluations and snapshots of later steps."""
-        files = [*self.evaluations.glob("*-step-*.json"), *(self.root / "film").glob("step-*")]
+        files = [*files_like(self.evaluations, "*-step-*.json"), *files_like(self.root / "film", "step-*")]
         steps = ((file, file.stem.rpartition("step-")[2]) for file in files)
         return [file for file, number in steps if number.isdigit() and int(number) > step]
 
@@ -191,7 +209,7 @@ class RunDirectory:
 
     def openings(self) -> list[dict[str, Any]]:
         """Every time the test split was opened."""
-        return list(read_json_lines(self.openings_file))
+        return list(read_json_lines(self.openings_file, most=MOST_BYTES))
 
     def add_timing(self, seconds: dict[str, Any]) -> None:
         """Appends the time breakdown of one process; a resumed run has one for each start."""
@@ -199,7 +217,10 @@ class RunDirectory:
 
     def timings(self) -> list[dict[str, Any]]:
         """Time breakdowns by process, oldest first; empty in imported runs."""
-        return list(read_json(self.timing_file)["starts"]) if self.timing_file.is_file() else []
+        return list(self._timing()["starts"]) if self.timing_file.is_file() else []
+
+    def _timing(self) -> dict[str, Any]:
+        return _checked(read_json_object(self.timing_file, "starts", most=MOST_BYTES), {"starts": list}, self.timing_file)
 
     def add_note(self, text: str) -> None:
         """Adds a user's note, with its time."""
@@ -207,14 +228,43 @@ class RunDirectory:
         append_json_line(self.notes_file, {"schema": self.SCHEMA, "at": at, "note": text})
 
     def notes(self) -> list[str]:
-        return [str(line["note"]) for line in read_json_lines(self.notes_file) if "note" in line]
+        return [str(line["note"]) for line in read_json_lines(self.notes_file, most=MOST_BYTES) if "note" in line]
 
     def write_state(self, status: str, **facts: Any) -> None:
         """Writes the status: running, finished, stopped, diverged or failed."""
         write_json(self.state_file, {"schema": self.SCHEMA, "status": status, "pid": os.getpid(), **facts})
 
     def read_state(self) -> dict[str, Any]:
-        return dict(read_json(self.state_file)) if self.state_file.is_file() else {"status": "unknown"}
+        if not self.state_file.is_file():
+            return {"status": "unknown"}
+        return _checked(read_json_object(self.state_file, "status", most=MOST_BYTES), STATE, self.state_file)
+
+
+ENVIRONMENT = {
+    "threads": int,
+    "outputs": int,
+    "folder": str,
+    "data": dict,
+    "metric": dict,
+    "checks": dict,
+    "ancestry": list,
+    "plugins": list,
+    "imported": dict,
+    "tainted": str,
+}
+STATE = {"status": str, "step": int, "steps": int, "best_step": int, "reason": str}
+"""Types of what is read from these files, where it is there and not null."""
+
+
+def _checked(document: dict[str, Any], types: dict[str, type], file: Path) -> dict[str, Any]:
+    for key, kind in types.items():
+        if not isinstance(document.get(key), kind | None):
+            raise RunError(
+                f"{file}: {key} is {str(document[key])[:100]!r}, not {kind.__name__}; it was changed or damaged after it was "
+                "written.",
+                reason="damaged-document",
+            )
+    return document
 
 
 def _is_there(pid: int | None) -> bool:
@@ -249,7 +299,7 @@ def _runs_below(folder: Path, levels: int) -> Iterator[RunDirectory]:
     run = RunDirectory(folder)
     if run.exists():
         yield run
-        if run.parent.is_dir():  # nothing else in a run's folder is a run
+        if run.parent.is_dir() and not is_linked(run.parent):  # nothing else in a run's folder is a run
             yield from _runs_below(run.parent, levels)
         return
     try:
@@ -258,6 +308,8 @@ def _runs_below(folder: Path, levels: int) -> Iterator[RunDirectory]:
     except OSError:  # deleted meanwhile, or not readable
         return
     for name in names:
+        if is_linked(folder / name):
+            continue
         deeper = OF_STUDIES.get(name, levels - 1)
         if deeper >= 0:
             yield from _runs_below(folder / name, deeper)

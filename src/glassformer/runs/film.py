@@ -15,10 +15,12 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from glassformer.foundation.errors import DamagedCheckpoint, RunError
-from glassformer.foundation.files import read_json, write_atomically, write_json
+from glassformer.foundation.files import read_bytes, read_json, write_atomically, write_json
 from glassformer.runs.directory import RunDirectory
 
 SCHEMA = 1
+MOST_BYTES = 16 << 30
+"""Bytes of a snapshot."""
 
 
 def film_steps(count: int, steps: int) -> list[int]:
@@ -53,7 +55,7 @@ def read_snapshot(run: RunDirectory, step: int) -> dict[str, Tensor]:
         raise RunError(
             f"{run.root} has no snapshot of step {step}; its film has the steps: {saved}.", reason="no-such-snapshot"
         )
-    content, manifest = file.read_bytes(), run.snapshot_manifest(step)
+    content, manifest = read_bytes(file, most=MOST_BYTES), run.snapshot_manifest(step)
     if sha256(content).hexdigest() != _checksum(manifest):
         raise DamagedCheckpoint(f"{file} is damaged: its sha256 is not the one in {manifest.name}.", reason="damaged-snapshot")
     try:

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import threading
 from array import array
 from pathlib import Path
-from typing import Any, final
+from typing import Any, BinaryIO, final
 
 import numpy as np
 import numpy.typing as npt
 
+from glassformer.foundation.errors import RunError
+from glassformer.foundation.files import LONGEST_LINE, MOST_LINES_BYTES, open_file
 from glassformer.runs.records import NOT_FINITE, parse_record
 
+DROPPED = b"..."
 BLOCK = 4 << 20
 """Bytes that are read at once."""
 
@@ -36,6 +40,8 @@ class Curves:
 
     def _reset(self) -> None:
         self._offset, self._inode, self._torn = 0, 0, b""
+        self.damaged = 0
+        """Lines that are no records, or longer than any."""
         self._steps: dict[str, array[float]] = {}
         self._values: dict[str, array[float]] = {}
 
@@ -55,24 +61,36 @@ class Curves:
 
     def _read_appended(self) -> bool:
         try:
-            found = self.file.stat()
+            stream = open_file(self.file)
         except OSError:
             changed = self._offset > 0
             self._reset()
             self.rewritten += changed
             return changed
+        with stream:
+            return self._read_on(stream)
+
+    def _read_on(self, stream: BinaryIO) -> bool:
+        found = os.fstat(stream.fileno())
+        if found.st_size > MOST_LINES_BYTES:
+            raise RunError(
+                f"{self.file} has {found.st_size:,} bytes; at most {MOST_LINES_BYTES:,} are read.", reason="too-large"
+            )
         if self._offset and (found.st_ino != self._inode or found.st_size < self._offset):
             self._reset()
             self.rewritten += 1
         self._inode = found.st_ino
         if found.st_size == self._offset:
             return False
-        with self.file.open("rb") as stream:
-            stream.seek(self._offset)
-            while block := stream.read(BLOCK):
-                self._offset += len(block)
-                *lines, self._torn = (self._torn + block).split(b"\n")
-                self._append_records(lines)
+        stream.seek(self._offset)
+        while block := stream.read(BLOCK):
+            self._offset += len(block)
+            *lines, torn = (self._torn + block).split(b"\n")
+            if len(torn) > LONGEST_LINE:  # no record: the rest of the line is dropped with it
+                self.damaged += not torn.startswith(DROPPED)
+                torn = DROPPED
+            self._torn = torn
+            self._append_records(lines)
         return True
 
     def _append_records(self, lines: list[bytes]) -> None:
@@ -80,9 +98,11 @@ class Curves:
             records = json.loads(b"[" + b",".join(line for line in lines if line) + b"]")
         except ValueError:  # including an incomplete line
             records = [parse_record(line) for line in lines]
+            self.damaged += sum(line.endswith(b"}") and not record for line, record in zip(lines, records))
         for record in records:
             step = record.get("step") if isinstance(record, dict) else None
             if not isinstance(step, int | float):
+                self.damaged += bool(record)
                 continue
             for key, value in record.items():
                 number = NOT_FINITE.get(value) if isinstance(value, str) else value

@@ -37,10 +37,12 @@ def flat_rows(table: dict[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def records_of(folder: Path) -> list[dict[str, Any]]:
-    """Every record of every run in a folder, each with its run's name."""
+def records_of(folder: Path, damaged: Callable[[str], None] | None = None) -> list[dict[str, Any]]:
+    """Every record of every run in a folder, each with its run's name. Damaged lines are named to ``damaged``, or raise."""
     return [
-        {"run": _name(run, folder), **record} for run in find_runs(folder) for record in MetricsLog(run.metrics_file).read()
+        {"run": _name(run, folder), **record}
+        for run in find_runs(folder)
+        for record in MetricsLog(run.metrics_file).read(damaged)
     ]
 
 
@@ -155,7 +157,6 @@ def progress_of(run: RunDirectory, state: dict[str, Any] | None = None) -> dict[
 def summary_of(run: RunDirectory) -> dict[str, Any]:
     """A run's key figures as plain values."""
     progress, metric = progress_of(run), metric_of(run)
-    evaluations = [record for record in MetricsLog(run.metrics_file).read() if "seconds" in record]
     return {
         "run": str(run.root),
         "status": progress["status"],
@@ -163,7 +164,7 @@ def summary_of(run: RunDirectory) -> dict[str, Any]:
         "steps": progress.get("steps"),
         "metric": metric.name,
         metric.recorded: last_validation(run, metric.recorded),
-        "seconds": evaluations[-1]["seconds"] if evaluations else None,
+        "seconds": MetricsLog(run.metrics_file).last("seconds"),
         "tainted": run.read_environment().get("tainted") is not None,
     }
 
@@ -194,4 +195,4 @@ def _metric(environment: dict[str, Any]) -> Metric:
 def last_validation(run: RunDirectory, key: str) -> float | None:
     """The last recorded value of a validation figure."""
     value = MetricsLog(run.metrics_file).last(key)
-    return None if value is None else float(value)
+    return float(value) if isinstance(value, int | float) else None

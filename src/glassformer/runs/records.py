@@ -1,7 +1,7 @@
 """The metrics log of a run as JSON lines, appended while it trains. Imports no torch.
 
 Non-finite numbers are written as the strings "nan", "inf" and "-inf" (JSON has none) and read back as floats. An incomplete
-line, left by a killed process, is skipped.
+line, left by a killed process, is skipped. A line that is no record is named.
 """
 
 from __future__ import annotations
@@ -9,17 +9,21 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, final
 
-from glassformer.foundation.files import read_json_lines, room_on_disk, write_atomically
+from glassformer.foundation.errors import RunError
+from glassformer.foundation.files import LONGEST_LINE, open_file, read_json_lines, room_on_disk, write_atomically
+from glassformer.foundation.metrics import VALIDATION
 
 BLOCK = 1 << 16
 """Bytes that are read at once from the end of a file."""
 
 FIRST = 1 << 12
 """Bytes that are read first: what is searched for is mostly in the last lines."""
+
+NUMBERS = ("step", "loss", "tokens_per_second", "seconds")
 
 NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
@@ -32,23 +36,26 @@ class MetricsLog:
         self.file = file
 
     def append(self, record: Mapping[str, Any]) -> None:
-        with room_on_disk(self.file), self.file.open("a", encoding="utf-8") as stream:
-            stream.write(_line(record))
+        with room_on_disk(self.file), open_file(self.file, os.O_WRONLY | os.O_CREAT | os.O_APPEND) as stream:
+            stream.write(_line(record).encode())
 
     def sync(self) -> None:
         """Syncs the file to disk; called before each checkpoint."""
         if self.file.exists():
-            with room_on_disk(self.file), self.file.open("rb+") as stream:
+            with room_on_disk(self.file), open_file(self.file, os.O_RDWR) as stream:
                 os.fsync(stream.fileno())
 
-    def read(self) -> list[dict[str, Any]]:
-        return [{key: _readable(value) for key, value in record.items()} for record in read_json_lines(self.file)]
+    def read(self, damaged: Callable[[str], None] | None = None) -> list[dict[str, Any]]:
+        """Every record. A damaged line is named to ``damaged`` and left out; without it, it raises."""
+        lines = read_json_lines(self.file, "step", damaged=damaged)
+        records = ({key: _readable(value) for key, value in record.items()} for record in lines)
+        return [record for record in records if _has_numbers(record, self.file, damaged)]
 
     def last(self, key: str, *, most: int | None = None) -> Any:
         """The last value of ``key``, read from the end of the file; None where the last ``most`` bytes have none."""
         if not self.file.is_file():
             return None
-        with self.file.open("rb") as stream:
+        with open_file(self.file) as stream:
             end, torn, read = stream.seek(0, os.SEEK_END), b"", 0
             while end > 0 and (most is None or read < most):
                 size = min(BLOCK if read else FIRST, end)
@@ -56,17 +63,19 @@ class MetricsLog:
                 stream.seek(end)
                 lines = (stream.read(size) + torn).split(b"\n")
                 torn = lines.pop(0) if end > 0 else b""
+                if len(torn) > LONGEST_LINE:  # no record, and no end of it in sight
+                    return None
                 for line in reversed(lines):
                     record = parse_record(line)
                     if key in record:
                         return _readable(record[key])
         return None
 
-    def cut_after(self, step: int) -> None:
-        """Removes records after ``step``, which a resumed run writes again."""
+    def cut_after(self, step: int, damaged: Callable[[str], None] | None = None) -> None:
+        """Removes records after ``step``, which a resumed run writes again; and damaged lines."""
         if not self.file.exists():
             return
-        write_atomically(self.file, "".join(_line(record) for record in self.read() if record.get("step", 0) <= step))
+        write_atomically(self.file, "".join(_line(record) for record in self.read(damaged) if record["step"] <= step))
 
 
 def parse_record(line: bytes) -> dict[str, Any]:
@@ -76,6 +85,22 @@ def parse_record(line: bytes) -> dict[str, Any]:
     except ValueError:
         return {}
     return document if isinstance(document, dict) else {}
+
+
+def _has_numbers(record: Mapping[str, Any], file: Path, damaged: Callable[[str], None] | None) -> bool:
+    """Whether the step, and every figure that a run is judged by, is a number."""
+    wrong = [
+        f"{key} = {value!r}"
+        for key, value in record.items()
+        if (key in NUMBERS or key.startswith(VALIDATION)) and (isinstance(value, bool) or not isinstance(value, int | float))
+    ]
+    if not wrong:
+        return True
+    sentence = f"{file}: the record of step {record['step']!r} has {wrong[0][:100]}, which is no number; the file was changed."
+    if damaged is None:
+        raise RunError(sentence, reason="damaged-record")
+    damaged(f"{sentence} It is left out.")
+    return False
 
 
 def _line(record: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from glassformer.foundation.config import diff, fingerprint
 from glassformer.foundation.errors import ConfigError, RunError
 from glassformer.foundation.files import read_json, write_atomically
 from glassformer.foundation.locks import locked
-from glassformer.foundation.yaml_text import dump_yaml, parse_yaml
+from glassformer.foundation.yaml_text import dump_yaml, read_yaml
 from glassformer.study.history.ledger import Earlier
 from glassformer.study.planning.plan import Area, Resolve, StudyPlan, Trial, recipe_fingerprint
 
@@ -189,7 +189,7 @@ class StudyDirectory:
     def _read(self) -> tuple[StudyPlan, dict[str, str]]:
         file = self.plan_file
         try:
-            document = parse_yaml(file.read_text(encoding="utf-8"), str(file))
+            document = read_yaml(file)
         except FileNotFoundError:
             raise RunError(f"{self.root} is not a study: it has no {file.name}.", reason="not-a-study") from None
         except UnicodeDecodeError as error:

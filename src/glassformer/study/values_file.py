@@ -15,10 +15,12 @@ import numpy as np
 
 from glassformer.foundation.distributions import Floats
 from glassformer.foundation.errors import RunError
-from glassformer.foundation.files import write_atomically
+from glassformer.foundation.files import read_json_object, write_atomically
 from glassformer.study.statistics.evidence import Problem, Trials
 
 SCHEMA = 1
+MOST_BYTES = 256 << 20
+"""Bytes of a file of values: ten million figures and more."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,10 @@ def write_values(file: Path, study: StudyValues, *, metric: str) -> None:
 def read_values(file: Path) -> StudyValues:
     """The inverse of ``write_values``."""
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
+        document = read_json_object(file, "schema", most=MOST_BYTES)
+    except RunError as error:
+        raise RunError(f"{file} cannot be read as the values of a study ({error})", reason="damaged-values") from error
+    try:
         if document["schema"] != SCHEMA:
             raise RunError(f"{file} has schema {document['schema']!r}; this version reads {SCHEMA}.", reason="other-schema")
         weights = np.asarray(document["weights"], dtype=np.float64)

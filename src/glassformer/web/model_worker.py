@@ -69,7 +69,7 @@ class ModelWorker:
                 job(hand_on)
             except Gone:
                 pass
-            except Exception as error:
+            except BaseException as error:
                 loop.call_soon_threadsafe(words.put_nowait, error)
             finally:
                 loop.call_soon_threadsafe(words.put_nowait, None)
@@ -77,7 +77,7 @@ class ModelWorker:
         self._thread.submit(work)
         try:
             while (word := await words.get()) is not None:
-                if isinstance(word, Exception):
+                if isinstance(word, BaseException):
                     raise word
                 yield word[0]
         finally:

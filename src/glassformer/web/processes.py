@@ -1,7 +1,8 @@
 """Processes started from the page: ordinary ``glassformer`` commands that outlive the server and are found again. No torch.
 
 Each has a record and a log in a hidden folder of the served folder. A process is identified by pid and start time, so that
-another process with a recycled pid is never stopped.
+another process with a recycled pid is never stopped. As many run at once as there are cores; the others wait in their turn,
+also for the next server if this one ends.
 """
 
 from __future__ import annotations
@@ -13,50 +14,78 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, final
 
 from glassformer.foundation.errors import RunError
-from glassformer.foundation.files import read_json, write_json
+from glassformer.foundation.files import SERVED, open_file, read_json, refuse_links, write_json
+from glassformer.foundation.locks import locked
 from glassformer.runs.directory import RunDirectory
+from glassformer.study.running.executors.local import cores
 
 LOG_TAIL = 4000
 """Characters of a log that the page shows."""
+TURNS = 0.5
+"""Seconds between looks for a free place."""
+MOST_BYTES = 1 << 20
+"""Bytes of a record."""
 
 
 @final
 class Processes:
     """What was started in one folder."""
 
-    def __init__(self, root: Path) -> None:
-        self.root, self.records = root, root / ".page"
+    def __init__(self, root: Path, places: int | None = None) -> None:
+        self.root, self.records, self.places = root, root / ".page", places or cores()
+        self._turns: threading.Thread | None = None
 
     def start(self, name: str, kind: str, words: list[str]) -> dict[str, Any]:
-        """Starts ``glassformer WORDS`` in its own session. At most one process per name."""
-        before = self.find(name)
-        if before is not None and before["alive"]:
-            raise RunError(f"{name} is already in use; wait for it, or stop it.")
+        """Starts ``glassformer WORDS`` in its own session, or puts it in the queue. At most one process per name."""
         self.records.mkdir(parents=True, exist_ok=True)
-        log = self._log(name)
-        command = [sys.executable, "-m", "glassformer", *words]
-        with log.open("wb") as stream:
+        with locked(self.records / ".lock", wait=True):
+            everyone = self.list()
+            if any(one["name"] == name and one["alive"] for one in everyone):
+                raise RunError(f"{name} is already in use; wait for it, or stop it.", reason="already-started")
+            record = {"schema": 1, "name": name, "kind": kind, "command": ["glassformer", *words], "pid": None, "began": None}
+            if sum(one["pid"] is not None and one["alive"] for one in everyone) < self.places:
+                return self._launch(record)
+            record["turn"] = 1 + max((one["turn"] or 0 for one in everyone), default=0)
+            write_json(self._record(name), record)
+        self.take_turns()
+        return self._shown(record)
+
+    def take_turns(self) -> None:
+        """Starts in the background whatever waits, whenever a place becomes free."""
+        if (self._turns is None or not self._turns.is_alive()) and self._waiting():
+            self._turns = threading.Thread(target=self._start_waiting, daemon=True)
+            self._turns.start()
+
+    def _waiting(self) -> list[dict[str, Any]]:
+        return sorted((one for one in self.list() if one["turn"] is not None), key=lambda one: int(one["turn"]))
+
+    def _start_waiting(self) -> None:
+        while self._waiting():
+            with suppress(RunError, OSError), locked(self.records / ".lock", wait=True):
+                free = self.places - sum(one["pid"] is not None and one["alive"] for one in self.list())
+                for one in self._waiting()[: max(0, free)]:
+                    self._launch({"schema": 1, "name": one["name"], "kind": one["kind"], "command": one["command"]})
+            time.sleep(TURNS)
+
+    def _launch(self, record: dict[str, Any]) -> dict[str, Any]:
+        name = record["name"]
+        refuse_links(self._record(name))  # before the process starts, which nobody would find again without its record
+        with open_file(self._log(name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as stream:
             process = subprocess.Popen(
-                command,
+                [sys.executable, "-m", "glassformer", *record["command"][1:]],
                 cwd=self.root,
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env={**os.environ, "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"},
+                env={**os.environ, "NO_COLOR": "1", "PYTHONUNBUFFERED": "1", SERVED: str(self.root)},
             )
-        record = {
-            "schema": 1,
-            "name": name,
-            "kind": kind,
-            "pid": process.pid,
-            "began": began(process.pid),
-            "command": ["glassformer", *words],
-        }
+        record = {**record, "pid": process.pid, "began": began(process.pid)}
         write_json(self._record(name), record)
         threading.Thread(target=process.wait, daemon=True).start()  # reap zombies
         return self._shown(record)
@@ -66,7 +95,7 @@ class Processes:
         found = []
         for file in sorted(self.records.glob("*.json")) if self.records.is_dir() else []:
             try:
-                found.append(self._shown(read_json(file)))
+                found.append(self._shown(read_json(file, most=MOST_BYTES)))
             except (RunError, KeyError, TypeError, ValueError):
                 continue
         return found
@@ -79,6 +108,9 @@ class Processes:
         record = self.find(name)
         if record is None or not record["alive"]:
             raise RunError(f"{name} is not running.", reason="not-running")
+        if record["pid"] is None:
+            self._record(name).unlink(missing_ok=True)
+            return
         os.kill(record["pid"], signal.SIGTERM)
 
     def wait(self, name: str, seconds: float = 60.0) -> None:
@@ -88,15 +120,20 @@ class Processes:
             time.sleep(0.05)
 
     def _shown(self, record: dict[str, Any]) -> dict[str, Any]:
-        pid = int(record["pid"])
-        alive = record.get("began") is not None and began(pid) == record["began"]
+        """What the page is told; ``turn``: its place in the queue, of one that waits."""
+        turn = None if record.get("turn") is None else int(record["turn"])
+        pid = None if turn is not None else int(record["pid"])
+        alive = pid is None or (record.get("began") is not None and began(pid) == record["began"])
+        said = _tail(self._log(str(record["name"]))) if pid is not None else f"Waiting for one of {self.places} places."
         return {
             "name": str(record["name"]),
             "kind": str(record["kind"]),
             "pid": pid,
+            "turn": turn,
             "alive": alive,
+            "state": "waiting" if pid is None else "running" if alive else "ended",
             "command": [str(word) for word in record["command"]],
-            "said": _tail(self._log(str(record["name"]))),
+            "said": said,
         }
 
     def _record(self, name: str) -> Path:
@@ -152,9 +189,9 @@ def _ps(pid: int, what: str) -> str | None:
 
 def _tail(file: Path) -> str:
     try:
-        with file.open("rb") as stream:
+        with open_file(file) as stream:
             end = stream.seek(0, os.SEEK_END)
             stream.seek(max(0, end - LOG_TAIL))
             return stream.read().decode("utf-8", errors="replace")
-    except OSError:
+    except (OSError, RunError):
         return ""

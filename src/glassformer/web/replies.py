@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from glassformer.foundation.errors import GlassformerError, UsageError
+from glassformer.foundation.errors import GlassformerError, UsageError, is_panic
 from glassformer.web.served_folder import NotFound
 
 LARGEST_BODY = 4 << 20
@@ -83,7 +83,7 @@ async def body(request: Request) -> dict[str, Any]:
     return document
 
 
-def error_reply(error: Exception) -> Response:
+def error_reply(error: BaseException) -> Response:
     """The error message, as on the command line."""
     if isinstance(error, NotFound):
         return reply({"error": str(error)}, 404)
@@ -102,7 +102,9 @@ def answered(handler: Handler) -> Handler:
             raise
         except asyncio.CancelledError:  # the server is stopped while a job runs: no traceback after Ctrl-C
             return reply({"error": "The server was stopped."}, 503)
-        except Exception as error:
+        except BaseException as error:
+            if not isinstance(error, Exception) and not is_panic(error):
+                raise
             return error_reply(error)
 
     return safe

@@ -18,6 +18,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from glassformer.foundation.errors import is_panic
+
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -59,15 +61,25 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008})
             return
 
+        started = False
+
         async def send_with_headers(message: Message) -> None:
+            nonlocal started
             if message["type"] == "http.response.start":
+                started = True
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
 
         answer = self.refusal(scope)
-        await (answer or self.app)(scope, receive, send_with_headers)
+        try:
+            await (answer or self.app)(scope, receive, send_with_headers)
+        except BaseException as error:  # the framework would answer outside of this guard, without the headers
+            if started or not (isinstance(error, Exception) or is_panic(error)):
+                raise
+            sentence = f"Unexpected {type(error).__name__} (a fault of Glassformer)."
+            await _refused(500, sentence)(scope, receive, send_with_headers)
 
     def refusal(self, scope: Scope) -> Response | None:
         """The response to a refused request; None if it is allowed."""

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import final
 
 from glassformer.foundation.errors import RunError, UsageError
+from glassformer.foundation.files import follow_no_links_below
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import StudyDirectory
 
@@ -22,10 +23,11 @@ class NotFound(RunError):
 
 @final
 class ServedFolder:
-    """The folder that is served. Nothing outside it is accessible."""
+    """The folder that is served. Nothing outside it is accessible: files in it are opened by ``open_file``, through no link."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
+        follow_no_links_below(self.root)
 
     def run(self, name: str) -> RunDirectory:
         """The run called ``name`` as the list calls it."""

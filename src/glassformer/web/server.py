@@ -65,6 +65,7 @@ def make_app(folder: Path, *, token: str, host: str, port: int, warm: bool = Tru
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        state.processes.take_turns()  # of what waited when another server ended
         if warm:
             threading.Thread(target=_make_ready, args=(state,), daemon=True).start()
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from copy import deepcopy
 from importlib import metadata
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 from tests.refusals import refused
 
-from glassformer.data.tokenizers import base
+from glassformer.data.tokenizers import base, huggingface
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.data.tokenizers.huggingface import HuggingFaceTokenizer
 from glassformer.data.tokenizers.marked import MarkedTokenizer
@@ -196,3 +197,23 @@ def test_a_real_wordpiece_file_is_neither_cut_nor_padded(wordpiece_file: Path) -
         expected = theirs(text, add_special_tokens=False, truncation=False, padding=False)["input_ids"]
         assert list(ours.encode(text)) == expected
     assert len(ours.encode("one two three " * 100)) == 300
+
+
+def test_a_pattern_that_explodes_is_a_sentence(tmp_path: Path) -> None:
+    """The library panics: its error is no ``Exception``, and would pass every handler of ours."""
+    document = deepcopy(BERT)
+    document["pre_tokenizer"] = {
+        "type": "Split",
+        "pattern": {"Regex": "(a+)+$"},
+        "behavior": "Isolated",
+        "invert": False,
+    }
+    with refused(DataError, "cannot-encode"):
+        HuggingFaceTokenizer(document).encode("a" * 40 + "b")
+
+
+def test_a_text_that_takes_too_long_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huggingface, "FIXED_SECONDS", 0.05)
+    with refused(DataError, "tokenizer-too-slow", "10 characters"):
+        huggingface.answer_in_time(lambda: time.sleep(1.0), 10)
+    assert huggingface.answer_in_time(lambda: 3, 10) == 3

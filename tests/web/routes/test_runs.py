@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from glassformer.foundation.files import open_file
 from glassformer.runs.overview import overview
 from glassformer.runs.records import MetricsLog
 from glassformer.web.app_state import AppState
@@ -100,15 +99,7 @@ def test_a_folder_is_listed_without_reading_its_metrics_whole(client, folder, mo
         for step in range(3, 40_000):
             stream.write(f'{{"step": {step}, "loss": 1.0, "filler": "{"x" * 60}"}}\n')
     read: list[int] = []
-    opened = Path.open
-
-    def counting(self, *words, **more):
-        stream = opened(self, *words, **more)
-        if self.name == "metrics.jsonl":
-            return Counted(stream, read)
-        return stream
-
-    monkeypatch.setattr(Path, "open", counting)
+    monkeypatch.setattr("glassformer.runs.records.open_file", lambda file: Counted(open_file(file), read))
     assert client.get("/api/folder").status_code == 200
     assert read
     assert 0 < sum(read) <= (1 << 20) + (1 << 17)

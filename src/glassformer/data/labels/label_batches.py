@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple, final
+from functools import cached_property, partial
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from glassformer.data.labels.labelled_texts import LabelledTexts
 from glassformer.data.memory_cache import MemoryCache
 from glassformer.data.prepare import memory_key
 from glassformer.data.tokenizers.base import Tokenizer
-from glassformer.data.tokenizers.huggingface import FastTokenizer
+from glassformer.data.tokenizers.huggingface import FastTokenizer, answer_in_time
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.seeds import derive_seed
 
@@ -91,8 +91,13 @@ def _by_library(tokenizer: FastTokenizer, items: LabelledTexts, context: int) ->
     if not marks:
         return None
     found = []
-    firsts = library.encode_batch(list(items.texts), add_special_tokens=False)
-    seconds = [None] * len(items) if items.pairs is None else library.encode_batch(list(items.pairs), add_special_tokens=False)
+
+    def encoded(texts: Sequence[str]) -> list[Any]:
+        encode = partial(library.encode_batch, list(texts), add_special_tokens=False)
+        return list(answer_in_time(encode, sum(map(len, texts))))
+
+    firsts = encoded(items.texts)
+    seconds = [None] * len(items) if items.pairs is None else encoded(items.pairs)
     for first, second in zip(firsts, seconds):
         keep, keep_second, cut = _room(len(first), 0 if second is None else len(second), context - marks)
         first.truncate(keep)

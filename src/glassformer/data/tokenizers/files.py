@@ -18,7 +18,8 @@ from glassformer.data.tokenizers.bpe import BPETokenizer, from_document
 from glassformer.data.tokenizers.bpe_training import BytePairs
 from glassformer.data.tokenizers.huggingface import HuggingFaceTokenizer
 from glassformer.data.tokenizers.pretokenization import LEVELS, ByteLevel
-from glassformer.foundation.errors import DataError, did_you_mean
+from glassformer.foundation.errors import DataError, RunError, did_you_mean
+from glassformer.foundation.files import open_file, read_json, read_text
 
 FOLDER_FILE = "tokenizer.json"
 MERGES_FILES = ("vocab.bpe", "merges.txt")
@@ -67,9 +68,9 @@ def load_tokenizer(file: Path | str) -> Tokenizer:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        if file.stat().st_size > MAX_BYTES:
-            raise DataError(f"is larger than {MAX_BYTES >> 20} MiB, so it is not a tokenizer.", file=file, reason="too-large")
-        document = json.loads(file.read_text(encoding="utf-8"))
+        document = json.loads(read_text(file, most=MAX_BYTES))
+    except RunError as error:
+        raise DataError(f"it is not a tokenizer: {error}", file=file, reason=error.reason) from None
     except OSError as error:
         raise DataError(
             f"cannot be read ({error.strerror}); give the path of a tokenizer's JSON file.", file=file, reason="unreadable"
@@ -127,9 +128,9 @@ def _hugging_face(document: dict[str, Any], file: Path) -> Tokenizer:
 def _is_merges(file: Path) -> bool:
     """Whether the file says that it holds merges."""
     try:
-        with file.open("rb") as stream:
+        with open_file(file) as stream:
             return stream.read(len(MERGES_FIRST_LINE)) == MERGES_FIRST_LINE.encode()
-    except OSError:
+    except (OSError, RunError):
         return False
 
 
@@ -152,10 +153,10 @@ def _load_merges(file: Path) -> BPETokenizer:
 
 def _merges_of(file: Path) -> list[tuple[str, str]]:
     """The merges as pairs of tokens, each of which the lines before have made."""
-    if file.stat().st_size > MAX_BYTES:
-        raise DataError(f"is larger than {MAX_BYTES >> 20} MiB, so it is not a file of merges.", file=file, reason="too-large")
     try:
-        lines = file.read_text(encoding="utf-8").split("\n")  # other line ends may be part of a token
+        lines = read_text(file, most=MAX_BYTES).split("\n")  # other line ends may be part of a token
+    except RunError as error:
+        raise DataError(f"it is not a file of merges: {error}", file=file, reason=error.reason) from None
     except UnicodeDecodeError:
         raise DataError("is not UTF-8; it is damaged: fetch it again.", file=file, reason="not-utf8") from None
     known, pairs = set(LEVELS[ByteLevel.name].alphabet(())), []
@@ -177,10 +178,10 @@ def _merges_of(file: Path) -> list[tuple[str, str]]:
 def _in_order(tokens: list[str], beside: Path) -> list[str]:
     """The tokens in the order of a vocabulary file, which must hold exactly these."""
     try:
-        ids = json.loads(beside.read_text(encoding="utf-8"))
+        ids = read_json(beside, most=MAX_BYTES)
         listed = sorted(ids, key=ids.__getitem__)
         whole = sorted(listed) == sorted(tokens) and [ids[token] for token in listed] == list(range(len(tokens)))
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+    except (RunError, OSError, ValueError, TypeError, AttributeError) as error:
         raise DataError(
             f"is not a vocabulary ({error}); fetch it again, or remove it.", file=beside, reason="no-vocabulary"
         ) from None

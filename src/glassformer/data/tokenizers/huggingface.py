@@ -7,18 +7,23 @@ merges are disabled: a text has one list of ids. Reads no file: ``files`` does.
 from __future__ import annotations
 
 import json
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 import numpy as np
 import tokenizers
 
 from glassformer.data.tokenizers.base import Tokenizer, in_batches, joined_ids, utf8
-from glassformer.foundation.errors import DataError
+from glassformer.foundation.errors import DataError, is_panic
 from glassformer.foundation.files import write_json
 
+T = TypeVar("T")
+FIXED_SECONDS, CHARACTERS_PER_SECOND = 30.0, 20_000
+"""The time that the library has for a text; usual files encode a million characters in a second."""
 MAX_SIZE = 1 << 24
 """A larger id is taken as damage: a model would need a row of weights for each id below it."""
 
@@ -29,6 +34,38 @@ ROLES: Mapping[str, tuple[str, ...]] = {
     "mask": ("[MASK]", "<mask>"),
 }
 """A special token's role is its name: files do not say it in any other way."""
+
+
+def answer_in_time(call: Callable[[], T], characters: int) -> T:
+    """What the library answers; its errors and panics are sentences, and so is a text that takes it longer than any should.
+
+    A pattern in a foreign file can take exponential time. The library cannot be stopped, so its thread is left behind.
+    """
+    answers: list[T] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            answers.append(call())
+        except BaseException as error:
+            errors.append(error)
+
+    seconds = FIXED_SECONDS + characters / CHARACTERS_PER_SECOND
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if answers:
+        return answers[0]
+    if not errors:
+        raise DataError(
+            f"This tokenizer has not encoded {characters:,} characters in {seconds:.0f} s; its file is damaged or malicious.",
+            reason="tokenizer-too-slow",
+        )
+    if isinstance(errors[0], TypeError):
+        raise errors[0]
+    raise DataError(  # the library has no class of its own for errors
+        f"This tokenizer cannot encode the text ({errors[0]}); its file is damaged or incomplete.", reason="cannot-encode"
+    ) from errors[0]
 
 
 class FastTokenizer(Tokenizer, ABC):
@@ -70,15 +107,12 @@ class FastTokenizer(Tokenizer, ABC):
     def encode_by_library(self, texts: Sequence[str]) -> list[list[int]]:
         """What ``tokenizers`` gives for each text."""
         try:
-            return [encoding.ids for encoding in self.library.encode_batch_fast(list(texts), add_special_tokens=False)]
+            encode = partial(self.library.encode_batch_fast, list(texts), add_special_tokens=False)
+            return [encoding.ids for encoding in answer_in_time(encode, sum(map(len, texts)))]
         except TypeError:
             for text in texts:
                 utf8(text)
             raise
-        except Exception as error:  # the library has no class of its own for errors
-            raise DataError(
-                f"This tokenizer cannot encode the text ({error}); its file is damaged or incomplete.", reason="cannot-encode"
-            ) from error
 
     def settings(self) -> dict[str, Any]:
         return {"document": self.document}
@@ -99,7 +133,7 @@ class HuggingFaceTokenizer(FastTokenizer):
 
     def decode(self, ids: Sequence[int]) -> str:
         self.check_ids(ids)
-        return str(self.library.decode(list(ids), skip_special_tokens=False))
+        return str(answer_in_time(partial(self.library.decode, list(ids), skip_special_tokens=False), len(ids)))
 
     def token_text(self, token_id: int) -> str:
         self.check_ids([token_id])
@@ -135,7 +169,9 @@ def _build(document: Mapping[str, Any]) -> tokenizers.Tokenizer:
     """The library's tokenizer, made to encode every text whole and always alike."""
     try:
         library = tokenizers.Tokenizer.from_str(json.dumps({**document, "truncation": None, "padding": None}))
-    except Exception as error:
+    except BaseException as error:
+        if not isinstance(error, Exception) and not is_panic(error):
+            raise
         raise DataError(
             f"This is not a tokenizer.json that can be used ({error}).", reason="unusable-tokenizer-json"
         ) from error

@@ -19,7 +19,7 @@ from glassformer.foundation.config import Config, fingerprint, flatten
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.files import sha256_of_text
 from glassformer.foundation.metrics import LOSS, Metric
-from glassformer.foundation.yaml_text import parse_yaml
+from glassformer.foundation.yaml_text import parse_yaml, read_yaml
 from glassformer.study.planning.power import FEWEST_SEEDS, detectable
 from glassformer.study.planning.search_space import Range, number_of_points, points_of
 from glassformer.study.statistics.corrections import ALPHA, USUAL_LOOKS, Looks
@@ -372,7 +372,7 @@ def built_in_studies() -> dict[str, Path]:
 
 def list_studies() -> list[dict[str, str]]:
     """Name, description and base recipe of each built-in plan."""
-    plans = {name: parse_yaml(file.read_text(encoding="utf-8"), str(file)) for name, file in built_in_studies().items()}
+    plans = {name: read_yaml(file) for name, file in built_in_studies().items()}
     return [{"name": name, "about": values["about"], "base": values["base"]} for name, values in plans.items()]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from glassformer.data.reading.default_recipe import is_text
 from glassformer.foundation.errors import ConfigError, UnknownName, UsageError
-from glassformer.foundation.yaml_text import parse_yaml
+from glassformer.foundation.yaml_text import read_yaml
 from glassformer.recipe import Recipe, Source, built_in_recipes, is_run, load_recipe, recipe_values, run_taken
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.planning.confirmation import confirmation
@@ -115,7 +115,7 @@ def _written_plans(source: Source | StudyPlan) -> Sequence[StudyPlan | None]:
             return [None]
         path = built_in_studies()[str(source)]
     try:
-        values = parse_yaml(path.read_text(encoding="utf-8"), str(path))
+        values = read_yaml(path)
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text ({error}).", reason="not-utf-8") from error
     if not isinstance(values, Mapping):

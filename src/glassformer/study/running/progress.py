@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, final, runtime_checkable
 
+from glassformer.foundation.errors import RunError
+from glassformer.foundation.files import open_file
 from glassformer.foundation.progress import Watcher, duration
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.planning.plan import Trial
@@ -134,10 +136,10 @@ def last_step(folder: Path) -> int:
     """The last step a run has recorded, read from the end of its metrics; 0 before the first."""
     file = RunDirectory(folder).metrics_file
     try:
-        with file.open("rb") as stream:
+        with open_file(file) as stream:
             stream.seek(max(0, file.stat().st_size - TAIL))
             lines = stream.read().decode("utf-8", errors="replace").splitlines()
-    except OSError:
+    except (OSError, RunError):
         return 0
     for line in reversed(lines):
         try:

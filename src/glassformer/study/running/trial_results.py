@@ -75,7 +75,7 @@ def _read(
     differing = same_recipe(run.read_recipe()) if same_recipe is not None else None
     if differing is not None:
         raise RunError(f"it holds the run of another recipe ({differing} differs).", reason="other-recipe")
-    run.read_environment()["threads"]
+    run.read_environment("threads")
     state = run.read_state()
     records = MetricsLog(run.metrics_file).read()
     status = state["status"]

@@ -14,7 +14,8 @@ from starlette.routing import Route
 
 from glassformer.checks.check_report import CheckReport
 from glassformer.evaluation.results import Evaluation
-from glassformer.foundation.errors import GlassformerError
+from glassformer.foundation.errors import GlassformerError, RunError
+from glassformer.foundation.files import read_text
 from glassformer.foundation.metrics import Metric
 from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.pages.page import Block, Paragraph, Table
@@ -156,6 +157,9 @@ def health_of(run: RunDirectory, progress: dict[str, Any], curves: Curves) -> li
     if status in ENDINGS:
         reason = str(progress.get("reason") or "")
         found.append({"tone": "warning", "text": " ".join(filter(None, [ENDINGS[status], reason]))})
+    if curves.damaged:
+        sentence = f"{run.metrics_file.name}: {curves.damaged} of its lines are no records; they are left out."
+        found.append({"tone": "warning", "text": sentence})
     last = curves.thinned("loss", points=2)["value"][-1:]
     if last == [None] and status != "diverged":
         found.append({"tone": "warning", "text": "The last recorded loss is not a number."})
@@ -258,9 +262,11 @@ def _watch(state: AppState, name: str) -> Callable[[], Any]:
 async def report(request: Request) -> Response:
     """The report written by ``glassformer report``, sandboxed."""
     file = state_of(request).folder.run(text_of(dict(request.query_params), "run")).report_file
-    if not file.is_file() or file.is_symlink():
-        raise NotFound("This run has no report yet; `glassformer report RUN` writes one.")
-    return HTMLResponse(file.read_text(encoding="utf-8"), headers={"Content-Security-Policy": REPORT_POLICY})
+    try:
+        text = await run_in_threadpool(read_text, file)
+    except (OSError, RunError):
+        raise NotFound("This run has no report yet; `glassformer report RUN` writes one.") from None
+    return HTMLResponse(text, headers={"Content-Security-Policy": REPORT_POLICY})
 
 
 def cost(state: AppState, values: dict[str, Any]) -> dict[str, Any]:

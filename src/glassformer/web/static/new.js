@@ -83,7 +83,7 @@ export async function show(page, { words }) {
       if (isStudy ? now_.studies.includes(wanted) : now_.runs.some((run) => run.name === wanted)) { location.hash = link(isStudy ? "study" : "run", wanted); return; }
       const last = one ? one.said.trim().split("\n").at(-1) : "";
       if (one && !one.alive) throw new Error(last || "It ended before it began.");
-      fill(verdict, h("p", { class: "banner note", role: "status" }, `${wanted} is starting … ${last}`));
+      fill(verdict, h("p", { class: "banner note", role: "status" }, `${wanted} is ${one && one.state === "waiting" ? "waiting" : "starting"} … ${last}`));
       await new Promise((done) => setTimeout(done, 500));
     }
   }

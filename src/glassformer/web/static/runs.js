@@ -61,7 +61,7 @@ export async function show(page) {
     const metrics = [...new Set(folder.runs.map((one) => one.metric))];
     const hidden = folder.runs.filter(inStudy).length;
     const started = folder.started.filter((one) => !folder.runs.some((run) => run.name === one.name))
-      .map((one) => ({ name: one.name, kind: one.kind, alive: one.alive, said: one.said.trim().split("\n").at(-1) }));
+      .map((one) => ({ name: one.name, kind: one.kind, alive: one.alive, state: one.state, said: one.said.trim().split("\n").at(-1) }));
     // Rows that are there are changed, not replaced: a link or a box that is replaced under the pointer cannot be pressed.
     const frame = JSON.stringify([found.map((one) => [one.name, one.ancestry, differing.map((key) => one.settings[key] ?? null)]), differing, metrics, hidden, sort,
       search.value, trials.checked, folder.studies, folder.runs.length, started]);
@@ -73,7 +73,7 @@ export async function show(page) {
     fill(body,
       folder.studies.length > 0 && h("section", { "aria-label": "Studies" }, h("h2", {}, "Studies"),
         h("ul", { class: "plain-list" }, folder.studies.map((name) => h("li", {}, h("a", { href: link("study", name) }, name))))),
-      started.filter((one) => one.alive).map((one) => h("p", { class: "banner note", role: "note" }, badge("starting"), ` ${one.name}: ${one.said}`)),
+      started.filter((one) => one.alive).map((one) => h("p", { class: "banner note", role: "note" }, badge(one.state === "waiting" ? "waiting" : "starting"), ` ${one.name}: ${one.said}`)),
       started.filter((one) => !one.alive && one.kind === "run").map((one) => h("p", { class: "banner", role: "alert" }, badge("not started"), ` ${one.name}: ${one.said}`)),
       found.length > 0 && [h("h2", {}, `${found.length} ${found.length === 1 ? "run" : "runs"}`),
         h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Table of runs" }, h("table", {},
