@@ -398,7 +398,7 @@ class TestGoingOnWithOtherSettings:
         own.write_text("the cat sat on a mat\n" * 20)
         train(tiny, set={"data.validation": str(own)}, out=tmp_path / "run")
         before = state_of_folder(tmp_path / "run")
-        with pytest.raises(DataError, match="began with a validation text of its own"):
+        with pytest.raises(DataError, match="began with a separate validation text"):
             train(tiny, set={"training.steps": 9}, out=tmp_path / "run", resume=True)
         assert state_of_folder(tmp_path / "run") == before
 

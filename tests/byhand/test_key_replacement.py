@@ -12,7 +12,7 @@ from tests.refusals import refused
 from glassformer.byhand.key_replacement import Replacement, Task, replace_key
 from glassformer.byhand.problem import make_problem, worked_keys
 from glassformer.byhand.softmax import kl_from_scores, weights_of
-from glassformer.byhand.solve import Answer, solve
+from glassformer.byhand.solver import Answer, solve
 from glassformer.foundation.errors import ConfigError
 
 

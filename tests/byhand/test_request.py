@@ -12,7 +12,7 @@ from glassformer.byhand.explorations.base import Exploration
 from glassformer.byhand.key_replacement import Replacement
 from glassformer.byhand.problem import GOALS, parse_goal
 from glassformer.byhand.request import ABOUT_GOALS, answer, catalogue, read_request, request_from_words, task_of
-from glassformer.byhand.solve import Answer, Answers
+from glassformer.byhand.solver import Answer, Answers
 from glassformer.foundation.errors import ConfigError, DataError, GlassformerError, UnknownName
 
 

@@ -72,7 +72,7 @@ def test_callable_of_a_file_that_leaks(file: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("absent", r"there is no 'absent' in .*; it has honest, leaky, factory, Module"),
+        ("absent", r"has no 'absent' .*; it has honest, leaky, factory, Module"),
         ("number", "number is int; give a function"),
     ],
 )

@@ -48,7 +48,7 @@ def test_an_encoder_may_see_the_future(file: Path) -> None:
 
 def test_wrong_words_end_with_two(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check", f"{file}:absent"]) == 2
-    assert "there is no 'absent'" in capsys.readouterr().err
+    assert "has no 'absent'" in capsys.readouterr().err
     assert run(["check", f"{file}:honest", "--set", "model.width=3"]) == 2
 
 

@@ -74,7 +74,7 @@ class TestTheObviousCheat:
         assert cli("check", tiny_file, "--set", "model.causal=false").code == 3
         refused = cli("check", tiny_file, "--set", "model.causal=false", "--encoder")
         assert refused.code == 2
-        assert "demands causality" in refused.sentence
+        assert "needs a causal model" in refused.sentence
 
     def test_allowed_leaks_are_marked_in_every_figure(self, cli, tiny_file, tmp_path) -> None:
         run = tmp_path / "run"
@@ -143,7 +143,7 @@ class TestPlugins:
         assert refused.code == 2
         assert "was trained with another mine.py" in refused.sentence
         answer = cli("evaluate", tmp_path / "run", *words, "--json", "--quiet")
-        assert any("mine.py is not the file" in note for note in answer.json["notes"])
+        assert any("mine.py has changed since" in note for note in answer.json["notes"])
 
     def test_its_fault_is_its_own_with_file_and_line(self, cli, tiny_file, tmp_path, plugin, kind) -> None:
         plugin.write_text(plugin.read_text().replace("torch.sigmoid(", "torch.sigmoidd("), encoding="utf-8")
@@ -170,7 +170,12 @@ class TestPlugins:
 
 @pytest.mark.parametrize(
     ("number", "words"),
-    [(errno.EACCES, "permission denied"), (errno.ENOSPC, "disk is full"), (errno.ENOENT, "not there"), (errno.EIO, "check")],
+    [
+        (errno.EACCES, "permission denied"),
+        (errno.ENOSPC, "disk is full"),
+        (errno.ENOENT, "does not exist"),
+        (errno.EIO, "check"),
+    ],
 )
 def test_the_machines_faults_are_not_ours(cli, monkeypatch, tmp_path, number: int, words: str) -> None:
     def fails(*arguments: object, **options: object) -> None:

@@ -73,8 +73,8 @@ def test_a_patch_of_one_head_and_position(network_of) -> None:
         ({"layer": 2, "head": 0}, "bad-layer", "0 to 1"),
         ({"layer": 0, "head": -1}, "bad-head", "0 to 2"),
         ({"layer": 0, "head": 0, "how": "none"}, "unknown-ablation", "zero, mean, resample"),
-        ({"layer": 0, "head": 0, "how": "mean"}, "too-few-texts", "1 text at least"),
-        ({"layer": 0, "head": 0, "how": "resample", "rows": ROWS[:1]}, "too-few-texts", "2 texts at least"),
+        ({"layer": 0, "head": 0, "how": "mean"}, "too-few-texts", "at least 1 text"),
+        ({"layer": 0, "head": 0, "how": "resample", "rows": ROWS[:1]}, "too-few-texts", "at least 2 text"),
     ],
 )
 def test_refused(settings, reason: str, named: str, network_of) -> None:

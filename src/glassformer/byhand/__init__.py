@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from glassformer.byhand.explorations.base import explore as explore
     from glassformer.byhand.key_replacement import replace_key as replace_key
-    from glassformer.byhand.solve import solve as solve
+    from glassformer.byhand.solver import solve as solve
 
-_HOMES = {"solve": "answer", "replace_key": "replacement", "explore": "explorations.base"}
+_HOMES = {"solve": "solver", "replace_key": "key_replacement", "explore": "explorations.base"}
 __all__ = ["explore", "replace_key", "solve"]
 
 

@@ -19,7 +19,7 @@ from glassformer.byhand.problem import Array, Problem, as_length, as_vector, key
 from glassformer.byhand.reachability import reach
 from glassformer.byhand.result import Result, number, vector
 from glassformer.byhand.softmax import kl_from_scores, output_of, scores_of, weights_of
-from glassformer.byhand.solve import best_query, guesses
+from glassformer.byhand.solver import best_query, guesses
 from glassformer.foundation.errors import ConfigError
 
 if TYPE_CHECKING:

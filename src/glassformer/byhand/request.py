@@ -15,7 +15,7 @@ from glassformer.byhand.explorations.base import all_explorations, explore, find
 from glassformer.byhand.key_replacement import replace_key
 from glassformer.byhand.problem import GOALS, as_matrix, as_vector, worked_keys
 from glassformer.byhand.result import Result
-from glassformer.byhand.solve import solve
+from glassformer.byhand.solver import solve
 from glassformer.foundation.config import Config
 from glassformer.foundation.errors import ConfigError, DataError, UnknownName
 from glassformer.foundation.yaml_text import parse_yaml

@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 
 from glassformer.byhand.problem import worked_keys
 from glassformer.byhand.softmax import weights_of
-from glassformer.byhand.solve import Answer, Answers, fit, least_squares, made_up_logits, measured, solve, with_length
+from glassformer.byhand.solver import Answer, Answers, fit, least_squares, made_up_logits, measured, solve, with_length
 
 
 def _one(*arguments, **settings) -> Answer:
