@@ -233,13 +233,17 @@ def main(out: Path, before: Path | None, only: list[str]) -> int:
     """Writes ``out``; with ``before``, compares. ``only``: those whose name contains one of these."""
     found: dict[str, Any] = {}
     failed: list[str] = []
+    old = {} if before is None else json.loads(before.read_text())
     with tempfile.TemporaryDirectory() as scratch:
         for name, make in everything(Path(scratch), only):
             if only and not any(part in name for part in only):
                 continue
             try:
                 found[name] = json.loads(json.dumps(make()))
-                print(f"{name}: done", file=sys.stderr)
+                word = (
+                    "done" if name not in old else "the same" if not differences({name: old[name]}, found)[0] else "DIFFERENT"
+                )
+                print(f"{name}: {word}", file=sys.stderr, flush=True)
             except Exception as error:
                 failed.append(name)
                 print(f"{name}: FAILED ({type(error).__name__}: {error})", file=sys.stderr)
@@ -248,7 +252,6 @@ def main(out: Path, before: Path | None, only: list[str]) -> int:
     print(f"{len(found)} made, {len(failed)} failed" + "".join(f"\n  failed: {name}" for name in failed))
     if before is None:
         return 1 if failed else 0
-    old = json.loads(before.read_text())
     if only:
         old = {name: value for name, value in old.items() if any(part in name for part in only)}
     different, moved = differences(old, found)
