@@ -15,7 +15,7 @@ export function h(tag, attributes = {}, ...children) {
 }
 
 // Control characters of names, and marks that turn the direction of a line, are shown by their numbers.
-export function visible(text) {
+export function withEscapes(text) {
   return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, (sign) => (sign === "\r" ? sign : `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`));
 }
 
@@ -23,7 +23,7 @@ function add(element, children) {
   for (const child of children) {
     if (child === null || child === undefined || child === false) continue;
     if (Array.isArray(child)) add(element, child);
-    else element.append(child instanceof Node ? child : document.createTextNode(visible(String(child))));
+    else element.append(child instanceof Node ? child : document.createTextNode(withEscapes(String(child))));
   }
 }
 
