@@ -30,7 +30,7 @@ CacheOnly = Annotated[bool, typer.Option("--cache-only", help="Skip generation w
 Batch = Annotated[int, typer.Option("--batch", min=1)]
 Steps = Annotated[int, typer.Option("--steps", min=1, help="Steps of each program in each round.")]
 BesideCPU = Annotated[bool, typer.Option("--beside-cpu", help="Measure the same steps on the CPU too.")]
-Rounds = Annotated[int, typer.Option("--rounds", min=1, help="Duplicates: every program runs once per round.")]
+Rounds = Annotated[int, typer.Option("--rounds", min=1, help="Repeats: every program runs once per round.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
 Precision = Annotated[Literal["auto", "float32", "bf16"], typer.Option("--precision")]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="CPU threads; default: torch's choice.")]

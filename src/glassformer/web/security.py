@@ -78,7 +78,7 @@ class Guard:
         except BaseException as error:  # the framework would answer outside of this guard, without the headers
             if started or not (isinstance(error, Exception) or is_panic(error)):
                 raise
-            sentence = f"Unexpected {type(error).__name__} (a fault of Glassformer)."
+            sentence = f"Unexpected {type(error).__name__} (a bug in Glassformer)."
             await _refused(500, sentence)(scope, receive, send_with_headers)
 
     def refusal(self, scope: Scope) -> Response | None:

@@ -108,7 +108,7 @@ def test_no_file_of_a_run_leads_out(trained_folder, tmp_path, no_processes) -> N
             WATCHED.clear()
         assert OPENED == [], f"{name} was followed"
         assert everything_below(outside) == before, f"{name} was written through"
-        assert not any("Traceback" in answer or "a fault of Glassformer" in answer for answer in answers), name
+        assert not any("Traceback" in answer or "bug in Glassformer" in answer for answer in answers), name
         shutil.rmtree(run)
     assert client.get("/api/run", params={"run": "plain"}).json()["status"] == "finished"
 
