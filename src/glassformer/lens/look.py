@@ -22,6 +22,7 @@ from glassformer.lens.capture import Places, capture, hidden_mask
 from glassformer.lens.head_statistics import HeadScores, head_scores
 from glassformer.lens.interventions import HeadEffects, ablated, head_effects, patched, patching_effects, require_head
 from glassformer.lens.logit_lens import LogitLens, logit_lens, token_losses
+from glassformer.model.config import ModelConfig
 from glassformer.model.network import Network
 
 if TYPE_CHECKING:
@@ -74,8 +75,10 @@ class Look:
         missing = [layer for layer, name in enumerate(self.places.patterns) if name is None]
         if not missing and self.places.patterns:
             return None
-        kind = getattr(getattr(getattr(self.network, "config", None), "mixer", None), "kind", None)
-        what = f"model.mixer={kind}" if kind else type(self.network).__name__
+        config = getattr(self.network, "config", None)
+        what = type(self.network).__name__
+        if isinstance(config, ModelConfig):
+            what = f"model.mixer={config.of_layer(missing[0] if missing else 0).mixer.kind}"
         return (
             f"{what} forms no attention pattern{f' in layer {missing[0]}' if missing else ''}, so there is no map to show; "
             "losses and the logit lens are there."
