@@ -33,7 +33,16 @@ from glassformer.model.transformer import Transformer, build_model
 
 SIZES = {"width": 12, "heads": 3, "layers": 2, "context": 11}
 ROWS, LENGTH, VOCABULARY = 5, 7, 13
-SLOTS = ("model.positions", "model.mixer", "model.merge", "model.norm", "model.feedforward", "model.block", "model.head")
+SLOTS = (
+    "model.positions",
+    "model.mixer",
+    "model.merge",
+    "model.norm",
+    "model.feedforward",
+    "model.block",
+    "model.stack",
+    "model.head",
+)
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,8 @@ class Architecture(ABC):
         wrong += [f"model.mixer.{name}={value}" for name in ("scale", "masked") if (value := getattr(first.mixer, name, None))]
         if config.dims(vocabulary=1).attention_width != config.width:
             wrong.append(f"model.head_width={config.head_width} with model.heads={config.heads}")
+        if config.stack.kind != "plain":
+            wrong.append(f"model.stack={config.stack.kind} is not plain")
         if config.causal != self.causal:
             wrong.append(f"model.causal={str(config.causal).lower()}")
         if self.causal and getattr(config.head, "bias", None):
