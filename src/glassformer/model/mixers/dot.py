@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from glassformer.model.attention import split_heads
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.initialisation import keyed, start
 from glassformer.model.kv_cache import KVCache
 from glassformer.model.slots import (
     MIXERS,
@@ -132,13 +133,16 @@ class Dot(SoftmaxMixer):
     masked_S: Tensor | None
 
     def __init__(self, dims: Dims, config: DotSettings) -> None:
-        score_map, normaliser = config.scores.build(dims), config.normaliser.build(dims)
-        super().__init__(dims, fused=config.fused, score_map=score_map, normaliser=normaliser)
+        parts = {
+            slot: keyed(getattr(config, slot).build(dims), f"blocks.{dims.layer}.attention.mixer.{slot}")
+            for slot in ("qk", "scores", "normaliser", "output")
+        }
+        super().__init__(dims, fused=config.fused, score_map=parts["scores"], normaliser=parts["normaliser"])
         self.kv_heads, self.window = dims.kv_heads, config.window
         of_keys = dims.kv_heads * dims.head_width
         self.sizes = (dims.attention_width, of_keys, of_keys)
-        self.qkv = nn.Linear(dims.width, sum(self.sizes), bias=config.has_bias(dims))
-        self.qk, self.output = config.qk.build(dims), config.output.build(dims)
+        self.qkv = start(nn.Linear(dims.width, sum(self.sizes), bias=config.has_bias(dims)), "qkv")
+        self.qk, self.output = parts["qk"], parts["output"]
         self.scale = self.qk.scale if config.scale is None else config.scale
         self.query, self.key = Tap(BY_HEAD), Tap(BY_HEAD)
         masked = torch.tensor(config.masked, dtype=torch.long)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from glassformer.model.attention import split_heads
 from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.initialisation import start
 from glassformer.model.slots import OUTPUTS, HeadOutput, OutputConfig
 
 
@@ -42,7 +43,7 @@ class Gate(HeadOutput):
     def __init__(self, dims: Dims, gates: int) -> None:
         super().__init__()
         self.heads = dims.heads
-        self.gate = nn.Linear(dims.width, gates, bias=dims.bias)
+        self.gate = start(nn.Linear(dims.width, gates, bias=dims.bias), "gate")
 
     def forward(self, z_BHTE: Tensor, x_BTD: Tensor) -> Tensor:
         return z_BHTE * torch.sigmoid(split_heads(self.gate(x_BTD), self.heads))
