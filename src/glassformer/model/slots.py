@@ -145,7 +145,7 @@ class Normaliser(nn.Module):
     """Scores -> pattern, how much of each value a query takes; here: softmax."""
 
     def forward(self, scores_BHTS: Tensor, mask: Tensor | None) -> Tensor:
-        """``mask``: True where a query may attend, broadcastable to the scores; None: everywhere. Elsewhere the pattern is 0."""
+        """``mask``: True where a query may attend, broadcastable to the scores; None: everywhere. Elsewhere: 0."""
         return attention_pattern(scores_BHTS, mask)
 
 

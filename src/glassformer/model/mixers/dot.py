@@ -116,7 +116,7 @@ class DotSettings(MixerConfig):
 @MIXERS.variant("dot")
 @final
 class DotConfig(DotSettings):
-    """Softmax of scaled dot products of queries and keys (Vaswani et al. 2017), with heads, window and inner parts to choose."""
+    """Softmax of scaled dot products of queries and keys (Vaswani et al. 2017); its inner parts can be chosen and crossed."""
 
     examples: ClassVar[tuple[dict[str, Any], ...]] = (
         {},
