@@ -23,6 +23,7 @@ from glassformer.lens.capture import Places, capture, hidden_mask, quiet
 from glassformer.lens.head_statistics import HeadScores, head_scores
 from glassformer.lens.interventions import HeadEffects, ablated, head_effects, patched, patching_effects, require_head
 from glassformer.lens.logit_lens import LogitLens, logit_lens, token_losses
+from glassformer.model.config import ModelConfig
 from glassformer.model.network import Network
 from glassformer.model.own_network import OwnNetwork
 from glassformer.model.tap import STREAM
@@ -79,9 +80,11 @@ class Look:
         missing = [layer for layer, name in enumerate(self.places.patterns) if name is None]
         if not missing and self.places.patterns:
             return None
-        kind = getattr(getattr(getattr(self.network, "config", None), "mixer", None), "kind", None)
-        own = f"model.kind={self.network.config.kind}" if isinstance(self.network, OwnNetwork) else type(self.network).__name__
-        what = f"model.mixer={kind}" if kind else own
+        config, what = getattr(self.network, "config", None), type(self.network).__name__
+        if isinstance(config, ModelConfig):
+            what = f"model.mixer={config.of_layer(missing[0] if missing else 0).mixer.kind}"
+        elif isinstance(self.network, OwnNetwork):
+            what = f"model.kind={self.network.config.kind}"
         there = "losses and the logit lens" if self.places.streams else "losses, gradients and the outputs of its modules"
         return (
             f"{what} forms no attention pattern{f' in layer {missing[0]}' if missing else ''}, so there is no map to show; "

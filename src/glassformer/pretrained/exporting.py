@@ -89,7 +89,7 @@ def export(run: RunDirectory, model: nn.Module, tokenizer: Tokenizer, folder: Pa
 def _tensors(model: Transformer) -> dict[str, Tensor]:
     """Our tensors by name; computed positions become a table."""
     tensors: dict[str, Tensor] = dict(model.named_parameters())
-    if type(model.config.positions).applies_to == "embedding" and "positions.table.weight" not in tensors:
+    if type(model.config.of_layer(0).positions).applies_to == "embedding" and "positions.table.weight" not in tensors:
         weight, places = model.embedding.weight, torch.arange(model.dims.context, device=model.embedding.weight.device)
         nothing_1TD = torch.zeros(1, model.dims.context, model.dims.width, device=weight.device, dtype=weight.dtype)
         tensors["positions.table.weight"] = model.positions.embed(nothing_1TD, places.unsqueeze(0))[0]
