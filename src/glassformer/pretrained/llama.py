@@ -113,7 +113,7 @@ class Llama(Architecture):
         return {"lm_head.weight": "embed_tokens.weight"} if config.head.kind == "tied" else {}
 
     def write(self, config: ModelConfig, dims: Dims, tokenizer: Tokenizer) -> dict[str, Any]:
-        base = getattr(config.positions, "base", None)
+        base = getattr(config.of_layer(0).positions, "base", None)
         return {
             "hidden_size": dims.width,
             "num_hidden_layers": dims.layers,
@@ -122,7 +122,7 @@ class Llama(Architecture):
             "max_position_embeddings": dims.context,
             "intermediate_size": inner_of(config, dims),
             "hidden_act": "silu",
-            "rms_norm_eps": getattr(config.norm, "eps", None),
+            "rms_norm_eps": getattr(config.of_layer(0).norm, "eps", None),
             "rope_theta": base,
             "rope_parameters": {"rope_type": "default", "rope_theta": base},
             "attention_dropout": dims.dropout,
@@ -135,12 +135,12 @@ class Llama(Architecture):
 
 
 def _kv_heads(config: ModelConfig) -> int:
-    return getattr(config.mixer, "kv_heads", None) or config.heads
+    return getattr(config.of_layer(0).mixer, "kv_heads", None) or config.heads
 
 
 def _of_mixer(config: ModelConfig) -> bool:
     """Whether queries, keys and values have biases."""
-    own = getattr(config.mixer, "bias", None)
+    own = getattr(config.of_layer(0).mixer, "bias", None)
     return config.bias if own is None else bool(own)
 
 
