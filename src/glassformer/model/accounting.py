@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.model.config import LayerChoices, ModelConfig, entries
 from glassformer.model.dims import Dims, matmul_flops
@@ -149,7 +149,7 @@ def activation_bytes(config: ModelConfig, vocabulary: int, *, outputs: int | Non
         return saved_bytes(model, ids_BT)
 
 
-def saved_bytes(model: Transformer, ids_BT: Tensor) -> int:
+def saved_bytes(model: nn.Module, ids_BT: Tensor) -> int:
     """Bytes that one forward pass stores for its backward pass, each storage once, weights not counted."""
     weights = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
     stored: dict[int, int] = {}

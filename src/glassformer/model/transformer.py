@@ -133,6 +133,8 @@ class Transformer(Network):
         key_padding_mask_BS: Tensor | None = None,
         cache: ModelCache | None = None,
         segments_BT: Tensor | None = None,
+        document_ids_BS: Tensor | None = None,
+        prefix_lengths_B: Tensor | None = None,
     ) -> Tensor:
         """Scores [B, T, V]. See ``features`` for the arguments."""
         features_BTD = self.features(
@@ -141,6 +143,8 @@ class Transformer(Network):
             key_padding_mask_BS=key_padding_mask_BS,
             cache=cache,
             segments_BT=segments_BT,
+            document_ids_BS=document_ids_BS,
+            prefix_lengths_B=prefix_lengths_B,
         )
         return self.logits(features_BTD, key_padding_mask_BS)
 
@@ -153,6 +157,8 @@ class Transformer(Network):
         cache: ModelCache | None = None,
         dropout_seed: Tensor | None = None,
         segments_BT: Tensor | None = None,
+        document_ids_BS: Tensor | None = None,
+        prefix_lengths_B: Tensor | None = None,
     ) -> Tensor:
         """The vectors the head reads, [B, T, D].
 
@@ -160,6 +166,8 @@ class Transformer(Network):
         ``cache``: the keys and values of earlier tokens; those of the new tokens are added. ``dropout_seed``: of the dropout
         masks of embeddings and blocks, for compiled steps; without it, and inside attention, torch's generator draws them.
         ``segments_BT``: the segment of each token, for models with ``model.segments`` (0 everywhere unless told).
+        ``document_ids_BS``: the document of each token; a query sees its own document alone. ``prefix_lengths_B``: so many
+        tokens at the beginning of a row are seen by all others (prefix LM).
         """
         if ids_BT.shape[1] > self.dims.context:
             raise ConfigError(f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.")
@@ -168,6 +176,8 @@ class Transformer(Network):
             causal=self.dims.causal,
             position_ids_BT=position_ids_BT,
             key_padding_mask_BS=key_padding_mask_BS,
+            document_ids_BS=document_ids_BS,
+            prefix_lengths_B=prefix_lengths_B,
             dropout_masks=masks,
         )
         x_BTD = self.positions.embed(

@@ -52,7 +52,11 @@ def fitting_architecture(config: ModelConfig) -> Architecture:
 def export(run: RunDirectory, model: nn.Module, tokenizer: Tokenizer, folder: Path, *, step: int) -> Exported:
     """Writes the folder atomically. The files of the run are read for the model card, and not modified."""
     if not isinstance(model, Transformer):
-        raise ConfigError("This network is not built from our parts, so it has no form to export; export the run it came from.")
+        raise ConfigError(
+            f"model.kind={run.read_recipe()['model'].get('kind', 'transformer')} is not built from our parts, so transformers "
+            f"has no class for it; its weights are in {run.checkpoint(step)}, as safetensors.",
+            reason="own-network-not-exported",
+        )
     config = model.config
     architecture = fitting_architecture(config)
     document = document_of(tokenizer)
