@@ -38,31 +38,8 @@ ENCODERS = ("sst2", "boolq")
 
 def write_sets(folder: Path) -> None:
     """Small files in the shape of each named set."""
-    words = [
-        "the",
-        "old",
-        "river",
-        "ran",
-        "past",
-        "a",
-        "small",
-        "house",
-        "and",
-        "we",
-        "will",
-        "not",
-        "fail",
-        "to",
-        "see",
-        "what",
-        "it",
-        "was",
-        "in",
-        "that",
-        "year",
-        "of",
-        "hope",
-    ]
+    sentence = "the old river ran past a small house and we will not fail to see what it was in that year of hope"
+    words = sentence.split(" ")
     lines = [
         " ".join(words[(5 * at + 3 * place * (1 + at % 3)) % len(words)] for place in range(6 + at % 9)) for at in range(240)
     ]

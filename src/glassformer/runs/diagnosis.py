@@ -173,8 +173,7 @@ def _constant(facts: Facts) -> Finding | None:
     return Finding(
         "constant-data",
         "There is nothing to learn in these data.",
-        f"A baseline that only counts has a validation {facts.metric.name} of {figure}: it is the same token, or the same label, "
-        "every time.",
+        f"A baseline that only counts has a validation {facts.metric.name} of {figure}: always the same token, or label.",
         "Look at what the model reads: `glassformer data show RECIPE`.",
     )
 
