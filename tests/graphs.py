@@ -49,6 +49,7 @@ def _recorded(self: GraphedStep, copy: Batch) -> Any:
 
     def replay() -> None:
         for place, value in zip(outcome, self.uncaptured.update(copy)):
-            place.copy_(value)
+            if place is not None and value is not None:  # no part has a loss of its own
+                place.copy_(value)
 
     return cuda_graph._Captured(SimpleNamespace(replay=replay), copy, outcome)  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from glassformer.model.attention import causal_mask
 from glassformer.model.dropout import DropoutMasks
+from glassformer.model.own_losses import OwnLosses
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +34,14 @@ class AttentionContext:
     """How many keys a query sees at most: its own position and those just before it (in an encoder: on either side)."""
     dropout_masks: DropoutMasks | None = None
     """Where the blocks' dropout takes its masks from; None: torch's generator. Dropout inside attention always uses that."""
+
+    own_losses: OwnLosses | None = None
+    """Where parts add losses of their own in training; None: nothing is collected."""
+
+    def add_loss(self, name: str, sum_of_tokens: Tensor, *, weight: float) -> None:
+        """Adds a part's own loss, summed over the tokens that are no padding."""
+        if self.own_losses is not None:
+            self.own_losses.add(name, weight * sum_of_tokens)
 
     @property
     def has_no_extra_mask(self) -> bool:

@@ -115,7 +115,8 @@ class GraphedStep:
         captured.batch.copy_(batch)
         self._step.prepare(step, lr_multiplier)
         captured.graph.replay()
-        return StepOutcome(captured.outcome.loss.clone(), captured.outcome.grad_norm.clone())
+        loss, grad_norm, own = captured.outcome
+        return StepOutcome(loss.clone(), grad_norm.clone(), None if own is None else own.clone())
 
     @property
     def uncaptured(self) -> TrainStep:

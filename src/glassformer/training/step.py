@@ -8,7 +8,7 @@ rounding. With dropout each micro-batch draws masks of its own, and the gradient
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, final
+from typing import NamedTuple, Protocol, Self, final
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ from glassformer.data.batches import Batch
 from glassformer.foundation.runtime import Runtime, seed_torch
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.network import Network
+from glassformer.model.own_losses import OwnLosses
 from glassformer.training.config import TrainingConfig
 from glassformer.training.optimizer_set import OptimizerSet
 
@@ -32,19 +33,35 @@ class LossFunction(Protocol):
 @final
 class TrainingLoss(nn.Module):
     """A network and its objective as one module, which is compiled, captured and trained: ``forward`` gives the summed loss of
-    a micro-batch in the runtime's precision."""
+    a micro-batch in the runtime's precision; with losses of the network's own parts (``own_losses``) a vector, theirs after
+    the objective's."""
 
     def __init__(self, network: Network, objective: LossFunction, runtime: Runtime, *, smoothing: float = 0.0) -> None:
         super().__init__()
         self.network, self.objective, self.runtime, self.smoothing = network, objective, runtime, smoothing
 
     def forward(self, tensors: dict[str, Tensor], dropout_seed: Tensor | None = None) -> Tensor:
+        collected = OwnLosses() if self.own_losses else None
         with self.runtime.autocast():
-            return self.objective.loss(self.network, Batch(**tensors), dropout_seed=dropout_seed, smoothing=self.smoothing)
+            self.network.collecting = collected
+            loss = self.objective.loss(self.network, Batch(**tensors), dropout_seed=dropout_seed, smoothing=self.smoothing)
+            self.network.collecting = None
+        if collected is None:
+            return loss
+        own = (collected.sums.get(name, torch.zeros_like(loss)) for name in self.own_losses)
+        return torch.stack([loss, *(each.to(loss.dtype) for each in own)])
+
+    @property
+    def own_losses(self) -> tuple[str, ...]:
+        """The names of the losses of the network's parts."""
+        return self.network.own_losses
 
     def count(self, batch: Batch) -> Tensor:
-        """Targets of the whole batch, one at least: what the sums of its micro-batches are divided by."""
-        return self.objective.count(batch).clamp(min=1)
+        """Targets of the whole batch, one at least: what the sums of its micro-batches are divided by. Own losses are sums over
+        all positions, so theirs is the number of those."""
+        targets = self.objective.count(batch).clamp(min=1)
+        own = len(self.own_losses)
+        return torch.cat([targets.reshape(1), targets.new_full((own,), batch.numel)]) if own else targets
 
 
 class StepOutcome(NamedTuple):
@@ -53,6 +70,13 @@ class StepOutcome(NamedTuple):
     loss: Tensor
     grad_norm: Tensor
     """Before clipping."""
+    own: Tensor | None = None
+    """The weighted losses of the network's own parts, in the order of ``TrainingLoss.own_losses``; ``loss`` is without them."""
+
+    @classmethod
+    def of(cls, losses: Tensor, grad_norm: Tensor) -> Self:
+        """From the mean losses of a step: one number, or the objective's and those of the parts."""
+        return cls(losses, grad_norm) if losses.ndim == 0 else cls(losses[0], grad_norm, losses[1:])
 
 
 @final
@@ -91,25 +115,25 @@ class TrainStep:
             torch.nn.utils.clip_grads_with_norm_(self.optimizers.parameters.values(), self.config.clip, grad_norm)
         self.optimizers.step()
         self.optimizers.zero_grad()
-        return StepOutcome(loss, grad_norm)
+        return StepOutcome.of(loss, grad_norm)
 
     def measure(self, batch: Batch, step: int = 0) -> StepOutcome:
         """The loss and the gradient norm that this step would give, with nothing changed; for checks."""
         self.prepare(step, 0.0)
         self.optimizers.zero_grad()
-        outcome = StepOutcome(self._backward(batch), self._norm())
+        outcome = StepOutcome.of(self._backward(batch), self._norm())
         self.optimizers.zero_grad()
         return outcome
 
     def _backward(self, batch: Batch) -> Tensor:
         """Gradients of the mean loss over the whole batch, one micro-batch after another; returns that loss."""
         targets = self.loss_module.count(batch)
-        total = torch.zeros((), device=targets.device)
+        total = torch.zeros(targets.shape, device=targets.device)
         for micro_batch in batch.split(batch.rows // self.accumulate):
             # the seed of its dropout masks in a compiled step, drawn from what ``prepare`` seeded
             dropout_seed = torch.randint(1 << 31, (), device=self.runtime.device) if self.compiled else None
             loss = self.compute_loss(micro_batch.tensors, dropout_seed) / targets
-            loss.backward()
+            loss.sum().backward()
             total = total + loss.detach()
         return total
 
