@@ -67,7 +67,7 @@ from glassformer.runs.directory import RunDirectory, find_runs
 from glassformer.runs.film import film_steps, save_snapshot
 from glassformer.runs.records import MetricsLog
 from glassformer.runs.weights import saved_tensors, sum_of_bits
-from glassformer.training.parallel.group import Alone, Group, Processes, ending_together, is_lost, join
+from glassformer.training.parallel.group import ALONE, Alone, Group, Processes, ending_together, is_lost, join
 from glassformer.training.parallel.launch import number_of_processes
 from glassformer.training.signals import StopRequested, StopSignal
 from glassformer.training.step import TrainStep
@@ -568,7 +568,7 @@ def _shared_by(group: Processes, backend: str, step: int) -> dict[str, Any]:
 
 
 @contextmanager
-def _ending_recorded(folder: RunDirectory, stop: StopSignal, clock: Stopwatch, processes: Processes) -> Iterator[None]:
+def _ending_recorded(folder: RunDirectory, stop: StopSignal, clock: Stopwatch, processes: Processes = ALONE) -> Iterator[None]:
     """However the run ends, its folder says so, and says where the seconds of this process went once it took a step.
 
     Only of a run that this process began or resumed: the folder of a refused one stays as it was.

@@ -115,6 +115,7 @@ def _sleep_while_waiting_on_a_busy_machine() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command; gives the exit code."""
+    SETTINGS.words = tuple(arguments)
     words = _take_common_flags(list(arguments))
     try:
         result = app(args=words, prog_name="glassformer", standalone_mode=False)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.console import out, print_json, print_table, say, watching
+from glassformer.cli.console import SETTINGS, out, print_json, print_table, say, watching
 from glassformer.cli.options import AllowLeaks, Json, Plugin, RecipeArgument, Set, changes_of
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.place import Place, place_of
@@ -106,7 +105,7 @@ def _launched(processes: str, place: Place | None) -> bool:
         return False
     if number == 1:
         return False
-    launch(sys.argv[1:], number)
+    launch(SETTINGS.words, number)
     return True
 
 

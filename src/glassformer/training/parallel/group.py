@@ -363,7 +363,7 @@ def is_lost(error: BaseException) -> bool:
 
 def _packed(result: Any) -> bytes:
     """An array, or a tuple of arrays, as bytes: a line of JSON with types and shapes, then the numbers."""
-    arrays = [np.ascontiguousarray(one) for one in (result if isinstance(result, tuple) else (result,))]
+    arrays = [np.asarray(one, order="C") for one in (result if isinstance(result, tuple) else (result,))]
     head = {"tuple": isinstance(result, tuple), "arrays": [[one.dtype.str, list(np.shape(one))] for one in arrays]}
     return json.dumps(head).encode() + b"\n" + b"".join(one.tobytes() for one in arrays)
 
