@@ -358,9 +358,9 @@ class Run:
         own = saved_tensors(new)
         grown = sorted(name for name, tensor in checkpoint.model.items() if name in own and own[name].shape != tensor.shape)
         raise UsageError(
-            f"--length {recipe.model.context} is beyond model.context={self.recipe.model.context}: {', '.join(grown[:3])} has a "
-            "weight for each position, and none was trained for later ones; give fewer tokens, or train with positions such as "
-            "rotary, alibi or none.",
+            f"--length {recipe.model.context} is beyond model.context={self.recipe.model.context}: {', '.join(grown[:3])} has "
+            "a weight for each position, and none was trained for later ones; give fewer tokens, or train with positions such "
+            "as rotary, alibi or none.",
             reason="positions-end",
         )
 
