@@ -12,6 +12,7 @@ from tests.refusals import refused
 from glassformer.experiment import train
 from glassformer.foundation.errors import UsageError
 from glassformer.runs.directory import RunDirectory
+from glassformer.web.routes.runs import evaluation_of
 
 
 def test_figures_for_people_and_as_json(cli, trained) -> None:
@@ -234,3 +235,15 @@ def test_a_length_that_cannot_be_read_is_a_sentence(cli, tiny, tmp_path: Path, u
     spans = train(tiny, out=tmp_path / "spans")
     with refused(UsageError, "no-windows", "objective=spans"):
         spans.evaluate(length=5)
+
+
+def test_what_was_measured_is_in_the_run_for_the_page(cli, trained, tmp_path) -> None:
+    shutil.copytree(trained, tmp_path / "run")
+    run = RunDirectory(tmp_path / "run")
+    run.evaluation_file("validation", 12).unlink(missing_ok=True)
+    cli("evaluate", tmp_path / "run", "--checkpoint", "8")
+    assert evaluation_of(run) is None
+    document = cli("evaluate", tmp_path / "run", "--json").json
+    saved = evaluation_of(run)
+    assert saved is not None
+    assert saved.to_dict()["metrics"] == document["metrics"]

@@ -15,7 +15,7 @@ from glassformer.foundation.registry import Slot
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import build_model
 
-AXES = ("positions", "mixer", "merge", "norm", "feedforward", "block", "head")
+AXES = ("positions", "mixer", "merge", "norm", "feedforward", "block", "stack", "head")
 
 
 def variants(axis: str) -> list[dict[str, Any]]:
@@ -88,10 +88,18 @@ def test_every_two_choices_meet(causal: bool) -> None:
 @pytest.mark.parametrize("mixer", CHOICES["mixer"], ids=str)
 def test_all_crossings(mixer: dict[str, Any]) -> None:
     """Each mixer with all positions, merges and blocks by the whole check; the other slots take turns."""
-    turns = itertools.cycle(itertools.product(*(CHOICES[axis] for axis in ("norm", "feedforward", "head"))))
+    turns = itertools.cycle(itertools.product(*(CHOICES[axis] for axis in ("norm", "feedforward", "stack", "head"))))
     crossed = itertools.product(*(CHOICES[axis] for axis in ("positions", "merge", "block")))
-    for (positions, merge, block), (norm, feedforward, head) in zip(crossed, turns):
-        row = {"positions": positions, "merge": merge, "block": block, "norm": norm, "feedforward": feedforward, "head": head}
+    for (positions, merge, block), (norm, feedforward, stack, head) in zip(crossed, turns):
+        row = {
+            "positions": positions,
+            "merge": merge,
+            "block": block,
+            "norm": norm,
+            "feedforward": feedforward,
+            "stack": stack,
+            "head": head,
+        }
         if fits({**row, "mixer": mixer}):
             config = ModelConfig.parse({**SIZES, "dropout": 0.1, **row, "mixer": mixer})
             report = check_model(build_model(config, 11, seed=1))

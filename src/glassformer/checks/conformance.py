@@ -45,6 +45,7 @@ LONGER = 5
 """Positions beyond the context at which a variant without weights of single positions is tried."""
 CLOSE = 1e-9
 """In float64: the largest difference, relative to the largest score, between two ways to compute the same."""
+ATTENTION_SLOTS = tuple(path for path in SLOTS if path.startswith("model.mixer."))
 
 
 @dataclass(frozen=True)
@@ -158,18 +159,19 @@ def cases(slot: str | None = None, kind: str | None = None) -> list[ConformanceC
 
 
 def paired(path: str, name: str) -> Iterator[VariantExample]:
-    """The variant with every kind of positions or mixer that it declares to fit, and in lists; in a decoder and an encoder."""
-    partners: list[dict[str, Any]] = []
-    if path == "model.mixer":
-        accepted = MIXERS.get(name).accepts_positions
+    """The variant with every kind of positions or mixer that it declares to fit, in lists or beside one; in a decoder and in
+    an encoder."""
+    partners: list[dict[str, Any]] = [{}, {"mixer": ["dot", "average"]}]
+    if path == "model.mixer" or path in ATTENTION_SLOTS:
+        accepted = MIXERS.get(name if path == "model.mixer" else "dot").accepts_positions
         partners = [{"positions": at} for at in POSITIONS.names() if POSITIONS.get(at).applies_to in accepted]
     if path == "model.positions":
         acts = POSITIONS.get(name).applies_to
         partners = [{"mixer": mixer} for mixer in MIXERS.names() if acts in MIXERS.get(mixer).accepts_positions]
-    examples = [VariantExample(path, name, Slot.every[path].get(name).examples[0], beside=beside) for beside in partners]
+    settings = Slot.every[path].get(name).examples[0]
+    examples = [VariantExample(path, name, settings, beside=beside) for beside in partners]
     if path.removeprefix("model.") in LISTS:
         last = 1 if path == "model.positions" and POSITIONS.get(name).applies_to == "embedding" else 2
-        settings = Slot.every[path].get(name).examples[0]
         examples += [VariantExample(path, name, settings, entry=entry) for entry in range(last)]
     for example in (replace(one, causal=causal) for one in examples for causal in (True, False)):
         with suppress(ConfigError):  # it refuses this pair, in a sentence
