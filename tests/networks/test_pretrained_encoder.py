@@ -90,6 +90,17 @@ def test_padding_and_other_rows_change_nothing(tuning: str, pool: str, bert_fold
     assert {"batch", "padding"} <= set(report.tested)
 
 
+@pytest.mark.parametrize("pool", ["mean", "first", "own"])
+@pytest.mark.parametrize("tuning", ["prompt", "prefix"])
+def test_a_large_vocabulary_is_checked_before_the_head_where_a_prompt_adds_vectors(
+    tuning: str, pool: str, bert_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("glassformer.checks.subject.LARGE_VOCABULARY", WORDS)
+    report = check_model(build(bert_folder, tuning=SETTINGS[tuning], pool=pool))
+    assert report.passed, report.judged
+    assert {"batch", "padding"} <= set(report.tested)
+
+
 @pytest.mark.parametrize("tuning", SETTINGS)
 def test_gradients_reach_what_is_trained_and_nothing_else(tuning: str, bert_folder: Path) -> None:
     network = build(bert_folder, tuning=SETTINGS[tuning]).train()

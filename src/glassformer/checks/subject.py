@@ -117,7 +117,7 @@ def our_subject(model: Any) -> Subject:
     """Our networks: any position can be masked; causal ones have a KV cache, also for rows of unequal length."""
     subject = _transformer(model, _by_place(model))
     if model.dims.vocabulary >= LARGE_VOCABULARY:
-        subject.inside = _transformer(model, model.features)
+        subject.inside = _transformer(model, _text_vectors(model))
         subject.inside.measured = "vectors before the head"
         tables = set(model.head.parameters())  # a tied head has the embedding's own
         if isinstance(getattr(model, "embedding", None), nn.Module):
@@ -132,6 +132,16 @@ def _by_place(model: Any) -> Callable[..., Tensor]:
     def read(ids_BT: Tensor, **more: Any) -> Tensor:
         scores: Tensor = model(ids_BT, **more)
         return scores if scores.ndim == 3 else scores.unsqueeze(1).expand(-1, ids_BT.shape[1], -1)
+
+    return read
+
+
+def _text_vectors(model: Any) -> Callable[..., Tensor]:
+    """The vectors before the head, those of the text only: prompt tuning puts vectors of its own before them."""
+
+    def read(ids_BT: Tensor, **more: Any) -> Tensor:
+        vectors: Tensor = model.features(ids_BT, **more)
+        return vectors[:, -ids_BT.shape[1] :]
 
     return read
 
