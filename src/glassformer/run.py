@@ -64,6 +64,7 @@ class Run:
         self._models: dict[int, Network] = {}
         self._evaluators: dict[tuple[int, bool], Evaluator] = {}
         self._generator: tuple[int, str, Network] | None = None
+        self._asked: tuple[int, Network] | None = None
 
     @property
     def folder(self) -> Path:
@@ -371,18 +372,26 @@ class Run:
             )
         rule = self.abstain_rule(checkpoint) if abstain else None
         options = AskOptions(beams=beams, abstain_below=abstain_below, abstain_by=rule)
-        objective, device = self.recipe.objective, choose_device("auto")
+        objective = self.recipe.objective
         items = self.question_texts(questions) if isinstance(questions, str | list | tuple) else questions
         if not hasattr(items, "answers"):
             raise UsageError(
                 f"ask takes a text, a list of texts, or the result of Run.questions(FILE), not {questions!r}.",
                 reason="not-a-question",
             )
-        network: Any = self._fresh_model(self.checkpoint(checkpoint))
         tools = assembly.tools_for(self.recipe, self.tokenizer)
         if remark := objective.remark_on(items, tools):
             self._say_once(remark)
-        return objective.ask(network.to(device), items, tools, options)
+        return objective.ask(self._answering_model(checkpoint), items, tools, options)
+
+    def _answering_model(self, which: str | int = "last") -> Network:
+        """The unmodified model of a checkpoint on its device; the last one is cached: opening it takes longer than a question."""
+        if self._asked is not None and self._asked[0] == self._step_of(which):
+            return self._asked[1]
+        found = self.checkpoint(which)
+        if self._asked is None or self._asked[0] != found.step:  # else the newest is damaged
+            self._asked = (found.step, self._fresh_model(found).to(choose_device("auto")))
+        return self._asked[1]
 
     def abstain_rule(self, checkpoint: str | int = "last") -> AbstainRule:
         """The abstention rule fitted by the evaluation on validation, which is run here if none is saved."""

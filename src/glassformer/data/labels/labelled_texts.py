@@ -28,7 +28,7 @@ from glassformer.data.reading.sources import (
     source_at,
 )
 from glassformer.data.reading.splits import SPLITS, draw_splits, draw_splits_by_class, require_split
-from glassformer.data.reading.tables import cells
+from glassformer.data.reading.tables import cells, layout_of
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError, DataError, UsageError
@@ -238,6 +238,7 @@ class Labels:
     def notes(self) -> list[str]:
         """Notes: class balance of every open split, duplicates, skipped lines."""
         found = [f"{name}: {split.balance()}." for name, split in self._splits.items()]
+        found += [note for file in self._sources.train.files if (note := self._layout_note(file)) is not None]
         for name, count in zip(self.label_names, self._splits["train"].counts):
             if not count:
                 found.append(
@@ -260,6 +261,11 @@ class Labels:
         if self._skipped.count:
             found.append(f"{self._skipped.count} bad lines were left out, the first: {self._skipped.examples[0]}")
         return found
+
+    def _layout_note(self, file: Path) -> str | None:
+        """Which separator and encoding were found in a csv file, if they are not the usual ones."""
+        kind = self._sources.train.format or format_by_name(file)
+        return layout_of(file).note(file.name) if kind == "csv" else None
 
     @property
     def record(self) -> dict[str, Any]:
