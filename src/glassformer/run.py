@@ -30,7 +30,8 @@ from glassformer.generation.texts import Sample, generate_texts, prompt_ids
 from glassformer.lens.look import Look
 from glassformer.model.kernels import read_triton_ahead
 from glassformer.model.network import Network
-from glassformer.pretrained.exporting import Exported, export
+from glassformer.networks.classifier_import import cached_classifier, is_classifier
+from glassformer.pretrained.exporting import Exported, export, model_card
 from glassformer.pretrained.folders import is_folder
 from glassformer.pretrained.importing import cached_run
 from glassformer.recipe import Recipe
@@ -49,7 +50,7 @@ def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), recheck: boo
     load_plugins(plugins)
     directory = RunDirectory(Path(folder))
     if not directory.exists() and is_folder(folder):
-        directory = cached_run(folder)
+        directory = cached_classifier(folder) if is_classifier(folder) else cached_run(folder)
     directory.require()
     return Run(directory, watch, recheck=recheck)
 
@@ -142,18 +143,34 @@ class Run:
         """The run's record of its data."""
         return self.directory.read_environment().get("data")
 
-    def save_pretrained(self, folder: Path | str, *, checkpoint: str | int = "last", merge: bool = False) -> Exported:
+    def save_pretrained(
+        self, folder: Path | str, *, checkpoint: str | int = "last", merge: bool = False, bare: bool = False
+    ) -> Exported:
         """Writes the model as a folder that transformers opens; raises naming parts that no class there has.
 
-        A tuned encoder's adapter is written in peft's format; ``merge``: as one plain folder instead.
+        A tuned encoder's adapter is written in peft's format; ``merge``: as one plain folder instead. ``bare``: a head that
+        transformers has no class for is written beside the encoder.
         """
         found = self.checkpoint(checkpoint)
         network: Any = self._fresh_model(found)
         if hasattr(network, "save_pretrained"):
-            labels = (self._data_record or {}).get("labels", {})
-            exported: Exported = network.save_pretrained(Path(folder), label_names=list(labels.values()), merge=merge)
+
+            def card(class_name: str, loading: str, notes: Sequence[str]) -> str:
+                parameters = sum(parameter.numel() for parameter in network.parameters())
+                return model_card(
+                    self.directory, class_name, parameters=parameters, step=found.step, notes=notes, loading=loading
+                )
+
+            exported: Exported = network.save_pretrained(
+                Path(folder), label_names=self.label_names, merge=merge, bare=bare, card=card
+            )
             return exported
         return export(self.directory, network, self.tokenizer, Path(folder), step=found.step)
+
+    @property
+    def label_names(self) -> list[str]:
+        """The labels of a classifier, in the order of its scores; empty for other runs."""
+        return [str(name) for name in ((self._data_record or {}).get("labels") or {}).values()]
 
     def untrained(self) -> Any:
         """The model as it was initialised, before any training."""
@@ -492,8 +509,7 @@ class Run:
             ids = [int(token) for token in encode_texts(self.tokenizer, items, 1 << 20).ids[0]]
         else:
             ids = prompt_ids(self.tokenizer, text)
-        labels = [str(label) for label in (self._data_record or {}).get("labels", {}).values()]
-        return Look(network, self.tokenizer, ids, hide=hide, name=name, labels=labels)
+        return Look(network, self.tokenizer, ids, hide=hide, name=name, labels=self.label_names)
 
     def network_at(self, which: str | int = "last") -> Any:
         """The network of a checkpoint, of a step of the film, ``untrained``, or ``0``: before the first step."""

@@ -305,7 +305,7 @@ def texts_of_file(
     known = _record_of_labels(record)
     try:
         return Labels(reading, expect=known).file(path)
-    except DataError:
+    except (DataError, ConfigError):  # ConfigError: an imported classifier has no training data
         if known is None or _training_files_exist(reading):
             raise
     rows = list(read_rows(_source_like(LabelSource("", (), **_columns(known["reading"])), path, reading)))
