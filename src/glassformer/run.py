@@ -402,7 +402,7 @@ class Run:
         return objective.ask(self._answering_model(checkpoint), items, tools, options)
 
     def _answering_model(self, which: str | int = "last") -> Network:
-        """The unmodified model of a checkpoint on its device; the last one is cached: opening it takes longer than a question."""
+        """The unmodified model of a checkpoint on its device; the last one is cached, since opening it takes longer than asking."""
         if self._asked is not None and self._asked[0] == self._step_of(which):
             return self._asked[1]
         found = self.checkpoint(which)

@@ -8,9 +8,19 @@ import numpy as np
 import pytest
 
 from glassformer.data import near_duplicates
-from glassformer.data.near_duplicates import SIMILAR, Near, jaccard, near_duplicates_of, near_duplicates_within, normalised, symbols
+from glassformer.data.near_duplicates import (
+    SIMILAR,
+    Near,
+    jaccard,
+    near_duplicates_of,
+    near_duplicates_within,
+    normalised,
+    symbols,
+)
 
-WORDS = [f"{a}{b}" for a in ("ba", "co", "du", "fe", "gi", "ho", "ka", "lu") for b in ("ral", "sten", "mick", "pol", "ver", "zan")]
+WORDS = [
+    f"{a}{b}" for a in ("ba", "co", "du", "fe", "gi", "ho", "ka", "lu") for b in ("ral", "sten", "mick", "pol", "ver", "zan")
+]
 
 
 def text(rng: random.Random, words: int = 14) -> str:
@@ -37,9 +47,7 @@ def test_bands_find_what_every_pair_compared_finds() -> None:
         words[place % 14 : place % 14 + place % 2] = ["new"]
         held_out.append(" ".join(words).upper())
     sides = [symbols(each) for each in train], [symbols(each) for each in held_out]
-    expected = {
-        at: max(jaccard(one, other) for other in sides[0]) for at, one in enumerate(sides[1])
-    }
+    expected = {at: max(jaccard(one, other) for other in sides[0]) for at, one in enumerate(sides[1])}
     similar = {at for at, score in expected.items() if score >= SIMILAR}
     found = near_duplicates_of(*sides)
     assert len(similar) >= 20

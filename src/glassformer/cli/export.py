@@ -16,7 +16,8 @@ def command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder for the export.")],
     merge: Annotated[bool, typer.Option("--merge", help="Merge the adapter of a fine-tuned encoder into its weights.")] = False,
     bare: Annotated[
-        bool, typer.Option("--bare", help="Write a head that transformers has no class for (model.pool: mean) as separate files.")
+        bool,
+        typer.Option("--bare", help="Write a head that transformers has no class for (model.pool: mean) as separate files."),
     ] = False,
     checkpoint: CheckpointOption = "last",
     plugin: Plugin = None,
@@ -26,7 +27,9 @@ def command(
     from glassformer.run import load
 
     watch = remarks()
-    exported = load(run, plugins=plugin or (), watch=watch).save_pretrained(folder, checkpoint=checkpoint, merge=merge, bare=bare)
+    exported = load(run, plugins=plugin or (), watch=watch).save_pretrained(
+        folder, checkpoint=checkpoint, merge=merge, bare=bare
+    )
     for note in exported.notes:
         watch.say(note)
     if json:

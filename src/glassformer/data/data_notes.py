@@ -59,21 +59,21 @@ def about_repeats(split: TokenSplit) -> list[str]:
     ]
 
 
-def about_overlap(train: TokenSplit, split: TokenSplit, again: Duplicates, near: Near = Near()) -> list[str]:
+def about_overlap(train: TokenSplit, split: TokenSplit, again: Duplicates, near: Near | None = None) -> list[str]:
     """How many documents of a held-out split are in train, up to case and spacing, and how many almost are."""
     found = []
     if again.count:
         there, here = again.examples[0]
         found.append(
             f"{again.count:,} of {split.num_documents:,} documents of {split.name} ({again.count / split.num_documents:.1%}) "
-            f"also occur in train, for example {split.where(there)}, as in {train.where(here)}: figures on {split.name} are too "
-            "optimistic."
+            f"also occur in train, for example {split.where(there)}, as in {train.where(here)}: figures on {split.name} are "
+            "too optimistic."
         )
-    if near.pairs:
+    if near is not None and near.pairs:
         there, here, similarity = min(near.pairs, key=lambda pair: pair[2])
         found.append(
-            f"{near.count:,} of {split.num_documents:,} documents of {split.name} share at least {SIMILAR:.0%} of their runs of "
-            f"{SHINGLE} tokens with one of train, for example {split.where(there)} with {train.where(here)} "
+            f"{near.count:,} of {split.num_documents:,} documents of {split.name} share at least {SIMILAR:.0%} of their runs "
+            f"of {SHINGLE} tokens with one of train, for example {split.where(there)} with {train.where(here)} "
             f"({similarity:.0%}): near-duplicates."
         )
     return found

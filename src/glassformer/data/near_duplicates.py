@@ -93,9 +93,7 @@ def symbols(text: str) -> np.ndarray:
     return np.frombuffer(normalised(text).encode("utf-32-le", "surrogatepass"), np.uint32)
 
 
-def _compare(
-    texts: Sequence[np.ndarray], pairs: Iterable[tuple[int, int]], found: dict[int, tuple[int, float]]
-) -> None:
+def _compare(texts: Sequence[np.ndarray], pairs: Iterable[tuple[int, int]], found: dict[int, tuple[int, float]]) -> None:
     """Adds the pairs that are similar, for texts that have none yet."""
     for later, first in pairs:
         if later not in found:

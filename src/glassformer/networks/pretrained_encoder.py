@@ -49,6 +49,7 @@ from glassformer.pretrained.tuning.base import (
 if TYPE_CHECKING:
     from glassformer.model.accounting import Cost
 
+
 class CardWriter(Protocol):
     """Writes the text of a model card."""
 
@@ -221,7 +222,13 @@ class PretrainedNetwork(Network):
         return self.logits(features_BTD, key_padding_mask_BS)
 
     def save_pretrained(
-        self, folder: Path, *, label_names: Sequence[str], merge: bool = False, bare: bool = False, card: CardWriter | None = None
+        self,
+        folder: Path,
+        *,
+        label_names: Sequence[str],
+        merge: bool = False,
+        bare: bool = False,
+        card: CardWriter | None = None,
     ) -> Exported:
         """An adapter in peft's format, or (full, head, or ``merge``) a plain folder. ``card``: writes the model card.
 
@@ -235,7 +242,7 @@ class PretrainedNetwork(Network):
             train = "train with model.pool=own, which has one, " if has_own_head(model_type) else ""  # type: ignore[arg-type]
             raise ConfigError(
                 f"model.pool={self.config.pool} has no class in transformers, which would open this folder with a random head "
-                f"instead of the trained one; {train}export to ONNX (--onnx), or give --bare for the encoder and the head as "
+                f"instead of the trained one; {train}or give --bare for the encoder and the head as "
                 "separate files.",
                 reason="head-without-class",
             )

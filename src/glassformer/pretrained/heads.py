@@ -1,11 +1,12 @@
 """Classification heads of pretrained encoders: a linear map of pooled vectors, or the head of the transformers class.
 
-``own`` is BERT's pooler and linear map, or the two layers of RoBERTa, ELECTRA and DistilBERT, with transformers' names: a folder
-of it is opened by AutoModelForSequenceClassification. ``mean`` and ``first`` are one linear map and work for every encoder.
+``own`` is BERT's pooler and linear map, or the two layers of RoBERTa, ELECTRA and DistilBERT, with transformers' names: a
+folder of it is opened by AutoModelForSequenceClassification. ``mean`` and ``first`` are one linear map and work for every encoder.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, final
 
 import torch
@@ -19,7 +20,7 @@ PoolChoice = Literal["mean", "first", "own"]
 ROBERTA_LIKE = ("roberta", "xlm-roberta", "camembert")
 TWO_LAYERS = (*ROBERTA_LIKE, "electra", "distilbert")
 """Encoders whose own head is two new layers on the first vector."""
-_ACTIVATIONS = {"electra": F.gelu, "distilbert": F.relu}
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"electra": F.gelu, "distilbert": F.relu}
 
 
 class LabelHead(nn.Module):

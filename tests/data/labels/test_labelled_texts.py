@@ -308,7 +308,9 @@ class TestCopies:
     """A copy in capitals or with more spaces is a copy; a changed word makes a near-duplicate."""
 
     def labels(self, folder: Path, *, test: list[str]) -> Labels:
-        rows = [f"order {n} of the {animal} arrived too late and was wet,{animal}" for n in range(40) for animal in ("dog", "cat")]
+        rows = [
+            f"order {n} of the {animal} arrived too late and was wet,{animal}" for n in range(40) for animal in ("dog", "cat")
+        ]
         (folder / "train.csv").write_text("\n".join(["text,label", *rows]))
         (folder / "test.csv").write_text("\n".join(["text,label", *test]))
         return Labels(DataConfig(path=str(folder / "train.csv"), test=str(folder / "test.csv"), split={"validation": 0.0}))

@@ -76,12 +76,13 @@ def encode_texts(tokenizer: Tokenizer, items: LabelledTexts, context: int) -> En
 
 
 def _encoded(tokenizer: Tokenizer, items: LabelledTexts, context: int) -> EncodedTexts:
-    marked = isinstance(tokenizer, FastTokenizer) and tokenizer.library.num_special_tokens_to_add(items.pairs is not None)
-    rows = (_by_library if marked else _by_marks)(tokenizer, items, context)  # type: ignore[operator]
+    rows = _by_marks(tokenizer, items, context)
+    if isinstance(tokenizer, FastTokenizer) and tokenizer.library.num_special_tokens_to_add(items.pairs is not None):
+        rows = _by_library(tokenizer, items, context)
     ids, kinds, lengths, cuts = array("i"), array("i"), list[int](), 0
-    for row, types, cut in rows:  # one array for all texts: an object for each token would take ten times the memory
+    for row, row_kinds, cut in rows:  # one array for all texts: an object for each token would take ten times the memory
         ids.extend(row)
-        kinds.extend(types)
+        kinds.extend(row_kinds)
         lengths.append(len(row))
         cuts += cut
     flat_ids, flat_kinds = (np.frombuffer(each, np.int32) if len(each) else np.zeros(0, np.int32) for each in (ids, kinds))

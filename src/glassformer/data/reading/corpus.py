@@ -209,8 +209,8 @@ def _all_rows(source: LabelSource, on_bad_row: Callable[[DataError], None]) -> I
         kind = source.format or format_by_name(file)
         if kind == "text":
             raise DataError(
-                "has no columns for text and label; give a csv, tsv, jsonl or parquet file, or set data.format: label-text if each "
-                "line is a label, a space and the text.",
+                "has no columns for text and label; give a csv, tsv, jsonl or parquet file, or set data.format: label-text if "
+                "each line is a label, a space and the text.",
                 file=file,
                 reason="no-columns",
             )

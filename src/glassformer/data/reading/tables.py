@@ -2,8 +2,8 @@
 
 A column is named (then the first row of a csv or tsv file is its header) or numbered from 1 (then there is no header).
 Tab-separated files have no quotes, comma-separated ones do; a csv file may also have semicolons, tabs or bars between its
-columns, and be in UTF-16 or Windows-1252: ``layout_of`` finds that out. Lines of the form ``label text`` have the columns ``label``
-(up to the first white space) and ``text``. Does not know what the text is for.
+columns, and be in UTF-16 or Windows-1252: ``layout_of`` finds that out. Lines of the form ``label text`` have the columns
+``label`` (up to the first white space) and ``text``. Does not know what the text is for.
 """
 
 from __future__ import annotations
@@ -188,9 +188,7 @@ def _by_line(file: Path, parse: Callable[[str, Path, int], T]) -> Iterator[tuple
                 yield number, error
 
 
-def _objects(
-    file: Path, kind: FormatKind, columns: Mapping[str, Column]
-) -> Iterator[tuple[int, tuple[str, ...] | DataError]]:
+def _objects(file: Path, kind: FormatKind, columns: Mapping[str, Column]) -> Iterator[tuple[int, tuple[str, ...] | DataError]]:
     """The rows of a jsonl or parquet file."""
     for key, column in columns.items():
         if isinstance(column, int):

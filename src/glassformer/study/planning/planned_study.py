@@ -214,7 +214,11 @@ def _resolved_plan(
     objective = Recipe.parse(resolve(plan.set)).objective
     plan = plan.with_metric(objective.metrics)
     refuse_metric(plan.judged, objective, "the base recipe")
-    return plan, resolve, (*repeats, *_about_rates(plan, resolve, chosen_here=chosen_here), *_name_clashes(source, plan, resolve))
+    return (
+        plan,
+        resolve,
+        (*repeats, *_about_rates(plan, resolve, chosen_here=chosen_here), *_name_clashes(source, plan, resolve)),
+    )
 
 
 RATE, TUNING = "training.lr", "model.tuning"
