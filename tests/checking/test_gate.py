@@ -89,7 +89,7 @@ def test_a_class_of_a_notebook_is_checked_every_time(tmp_path, monkeypatch) -> N
     class EditedConfig(MergeConfig):
         """This class, or one that was edited since."""
 
-        def build(self, dims, layer):
+        def build(self, dims):
             raise NotImplementedError
 
     recipe = Recipe.parse({**plain, "model": {**SMALL, "merge": "edited"}})

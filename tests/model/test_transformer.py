@@ -207,10 +207,10 @@ def test_a_part_may_draw_its_own_start() -> None:
     model = model_of()
     model.blocks[0].attention.merge.init_weights = lambda generator: drawn.append(torch.rand(2, generator=generator))
     drawn: list[torch.Tensor] = []
-    from glassformer.model.transformer import initialise
+    from glassformer.model.initialisation import initialise
 
-    initialise(model, 3)
-    initialise(model, 3)
+    initialise(model, 3, layers=2)
+    initialise(model, 3, layers=2)
     assert torch.equal(drawn[0], drawn[1])
 
 

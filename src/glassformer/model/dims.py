@@ -19,6 +19,8 @@ class Dims:
     causal: bool = True
     outputs: int | None = None
     """Numbers the head gives where they are not scores of the vocabulary (classes, say)."""
+    layer: int = 0
+    """Which layer a part is built for or counted in, from 0."""
     own_head_width: int | None = None
     """The width of a head of attention where it is not the heads' share of the width."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch.nn.functional as F
@@ -118,7 +119,7 @@ class Merge(nn.Module, ABC):
 class MergeConfig(PartConfig):
     """A way to put the heads together."""
 
-    def build(self, dims: Dims, layer: int) -> Merge:
+    def build(self, dims: Dims) -> Merge:
         raise NotImplementedError
 
 
@@ -152,15 +153,26 @@ class Block(nn.Module, ABC):
     ) -> Tensor: ...
 
 
+@dataclass(frozen=True)
+class LayerParts:
+    """Makes the parts of one layer, each call a new one with weights of its own."""
+
+    attention: Callable[[], nn.Module]
+    feedforward: Callable[[], nn.Module]
+    norm: Callable[[], nn.Module]
+
+
 class BlockConfig(PartConfig):
     """How attention, feed-forward, norms and residual sums are wired. Its cost is what it adds to its parts'."""
 
     norms: ClassVar[int] = 2
-    """How many norms one block has."""
+    """How many norms one block makes."""
+    feedforwards: ClassVar[int] = 1
+    """How many feed-forwards."""
     norm_at_end: ClassVar[bool] = False
     """Whether the stack needs one more norm before the head."""
 
-    def build(self, dims: Dims, attention: nn.Module, feedforward: nn.Module, make_norm: Callable[[], nn.Module]) -> Block:
+    def build(self, dims: Dims, make: LayerParts) -> Block:
         raise NotImplementedError
 
 

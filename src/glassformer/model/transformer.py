@@ -6,22 +6,25 @@ model/mixers/ the variants, model/mixers/dot.py first of them.
 
 from __future__ import annotations
 
-import math
+import itertools
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import final
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.foundation.errors import ConfigError
-from glassformer.foundation.seeds import derive_seed
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.config import ModelConfig
 from glassformer.model.dims import Dims
 from glassformer.model.dropout import Dropout, DropoutMasks
 from glassformer.model.embedding import Embedding
+from glassformer.model.initialisation import initialise, keyed, start
 from glassformer.model.kv_cache import CachePlacement, KVCache, LayerCache, ModelCache
 from glassformer.model.network import Network
-from glassformer.model.slots import Block, Merge, Mixer, Positions
+from glassformer.model.slots import Block, LayerParts, Merge, Mixer, Positions
 from glassformer.model.tap import BY_HEAD, STREAM, Tap
 
 
@@ -33,7 +36,7 @@ class Attention(nn.Module):
         super().__init__()
         self.mixer, self.merge = mixer, merge
         self.heads, self.merged = Tap(BY_HEAD), Tap(STREAM)  # taps have the names that a user looks at: "heads" is no number
-        self.output = nn.Linear(dims.attention_width, dims.width, bias=dims.bias)
+        self.output = start(nn.Linear(dims.attention_width, dims.width, bias=dims.bias), "output", writes_residual=True)
 
     def forward(
         self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: LayerCache | None
@@ -53,14 +56,14 @@ class Transformer(Network):
         if incompatibility:
             raise ConfigError(incompatibility)
         self.config, self.dims = config, dims
-        self.embedding = Embedding(dims.vocabulary, dims.width)
-        self.positions = config.positions.build(dims)
-        self.segments = Embedding(config.segments, dims.width) if config.segments else None
-        self.embedding_norm = config.norm.build(dims) if config.embedding_norm else nn.Identity()
+        self.embedding = keyed(Embedding(dims.vocabulary, dims.width), "embedding")
+        self.positions = keyed(config.positions.build(dims), "positions")
+        self.segments = keyed(Embedding(config.segments, dims.width), "segments") if config.segments else None
+        self.embedding_norm = keyed(config.norm.build(dims), "embedding_norm") if config.embedding_norm else nn.Identity()
         self.dropout = Dropout(dims.dropout)
         self.blocks = nn.ModuleList(self._block(layer) for layer in range(dims.layers))
-        self.final_norm = config.norm.build(dims) if config.block.norm_at_end else nn.Identity()
-        self.head = config.head.build(dims, self.embedding)
+        self.final_norm = keyed(config.norm.build(dims), "final_norm") if config.block.norm_at_end else nn.Identity()
+        self.head = keyed(config.head.build(dims, self.embedding), "head")
         self.embedded, self.final = Tap(STREAM), Tap(STREAM)
 
     @property
@@ -72,9 +75,26 @@ class Transformer(Network):
         return self.config.segments > 1
 
     def _block(self, layer: int) -> Block:
-        config, dims = self.config, self.dims
-        attention = Attention(dims, config.mixer.build(dims), config.merge.build(dims, layer))
-        return config.block.build(dims, attention, config.feedforward.build(dims), lambda: config.norm.build(dims))
+        config, dims, key = self.config, replace(self.dims, layer=layer), f"blocks.{layer}"
+        numbers: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
+
+        def numbered(part: str) -> str:
+            """The key of the next part of this kind; the second and later ones carry their number."""
+            number = next(numbers[part])
+            return f"{key}.{part}/{number}" if number else f"{key}.{part}"
+
+        def attention() -> Attention:
+            of_attention = numbered("attention")
+            mixer, merge = config.mixer.build(dims), config.merge.build(dims)
+            parts = keyed(mixer, f"{of_attention}.mixer"), keyed(merge, f"{of_attention}.merge")
+            return keyed(Attention(dims, *parts), of_attention)
+
+        make = LayerParts(
+            attention=attention,
+            feedforward=lambda: keyed(config.feedforward.build(dims), numbered("feedforward")),
+            norm=lambda: keyed(config.norm.build(dims), numbered("norm")),
+        )
+        return keyed(config.block.build(dims, make), key)
 
     def forward(
         self,
@@ -167,26 +187,7 @@ def _in_stream_precision(x_BTD: Tensor) -> Tensor:
 
 
 def build_model(config: ModelConfig, vocabulary: int, *, outputs: int | None = None, seed: int) -> Transformer:
-    """A model on the CPU in float32. With one seed, parameters of equal name and shape start equal in any two models."""
+    """A model on the CPU in float32. With one seed, weights of equal key and shape start equal in any two models."""
     model = Transformer(config, vocabulary, outputs)
-    initialise(model, seed)
+    initialise(model, seed, layers=model.dims.layers)
     return model
-
-
-def initialise(model: Transformer, seed: int) -> None:
-    """Each module draws from a generator of its own, named after it, so that changing one part leaves the others' start alone.
-
-    Weights are normal with standard deviation 0.02, those that write into the residual stream smaller by
-    sqrt(2 * layers) (GPT-2); biases are zero. A part with parameters of its own kind defines ``init_weights(generator)``.
-    """
-    residual_std = 0.02 / math.sqrt(2 * max(1, model.dims.layers))
-    for name, module in model.named_modules():
-        generator = torch.Generator().manual_seed(derive_seed(seed, "init", name))
-        if hasattr(module, "init_weights"):
-            with torch.no_grad():
-                module.init_weights(generator)
-        elif isinstance(module, nn.Linear | nn.Embedding):
-            writes_residual = name.endswith((".attention.output", ".feedforward.down"))
-            nn.init.normal_(module.weight, std=residual_std if writes_residual else 0.02, generator=generator)
-            if isinstance(module, nn.Linear) and module.bias is not None:
-                nn.init.zeros_(module.bias)

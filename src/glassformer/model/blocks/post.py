@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar, final
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims
 from glassformer.model.dropout import Dropout
 from glassformer.model.kv_cache import LayerCache
-from glassformer.model.slots import BLOCKS, Block, BlockConfig, Positions
+from glassformer.model.slots import BLOCKS, Block, BlockConfig, LayerParts, Positions
 from glassformer.model.tap import STREAM, Tap
 
 
@@ -23,17 +22,17 @@ class PostConfig(BlockConfig):
     norms: ClassVar[int] = 2
     norm_at_end: ClassVar[bool] = False
 
-    def build(self, dims: Dims, attention: nn.Module, feedforward: nn.Module, make_norm: Callable[[], nn.Module]) -> PostBlock:
-        return PostBlock(dims, attention, feedforward, make_norm)
+    def build(self, dims: Dims, make: LayerParts) -> PostBlock:
+        return PostBlock(dims, make)
 
 
 @final
 class PostBlock(Block):
-    def __init__(self, dims: Dims, attention: nn.Module, feedforward: nn.Module, make_norm: Callable[[], nn.Module]) -> None:
+    def __init__(self, dims: Dims, make: LayerParts) -> None:
         super().__init__()
         self.before, self.middle, self.after = Tap(STREAM), Tap(STREAM), Tap(STREAM)
-        self.attention, self.attention_norm = attention, make_norm()
-        self.feedforward, self.feedforward_norm = feedforward, make_norm()
+        self.attention, self.attention_norm = make.attention(), make.norm()
+        self.feedforward, self.feedforward_norm = make.feedforward(), make.norm()
         self.dropout = Dropout(dims.dropout)
 
     def forward(

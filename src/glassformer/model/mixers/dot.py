@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from glassformer.model.attention import split_heads
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.initialisation import start
 from glassformer.model.kv_cache import KVCache
 from glassformer.model.slots import MIXERS, MixerConfig, Positions
 from glassformer.model.softmax_mixer import SoftmaxMixer
@@ -65,7 +66,7 @@ class Dot(SoftmaxMixer):
 
     def __init__(self, dims: Dims, *, fused: bool, scale: float | None = None, masked: Sequence[int] = ()) -> None:
         super().__init__(dims, fused=fused)
-        self.qkv = nn.Linear(dims.width, 3 * dims.attention_width, bias=dims.bias)
+        self.qkv = start(nn.Linear(dims.width, 3 * dims.attention_width, bias=dims.bias), "qkv")
         self.query, self.key = Tap(BY_HEAD), Tap(BY_HEAD)
         self.scale = scale
         masked_S = torch.isin(torch.arange(dims.context), torch.tensor(masked, dtype=torch.long)) if masked else None

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from glassformer.model.attention import split_heads
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.initialisation import start
 from glassformer.model.kv_cache import KVCache
 from glassformer.model.slots import MIXERS, MixerConfig, Positions
 from glassformer.model.softmax_mixer import SoftmaxMixer
@@ -62,7 +63,7 @@ class Grouped(SoftmaxMixer):
         super().__init__(dims, fused=fused)
         self.kv_heads = kv_heads
         self.sizes = (dims.attention_width, kv_heads * dims.head_width, kv_heads * dims.head_width)
-        self.qkv = nn.Linear(dims.width, sum(self.sizes), bias=bias)
+        self.qkv = start(nn.Linear(dims.width, sum(self.sizes), bias=bias), "qkv")
         self.query, self.key = Tap(BY_HEAD), Tap(BY_HEAD)
 
     def forward(
