@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.model.config import ModelConfig
 from glassformer.model.dims import matmul_flops
@@ -123,7 +123,7 @@ def activation_bytes(config: ModelConfig, vocabulary: int, *, outputs: int | Non
         return saved_bytes(model, ids_BT)
 
 
-def saved_bytes(model: Transformer, ids_BT: Tensor) -> int:
+def saved_bytes(model: nn.Module, *inputs: Tensor) -> int:
     """Bytes that one forward pass stores for its backward pass, each storage once, weights not counted."""
     weights = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
     stored: dict[int, int] = {}
@@ -137,6 +137,6 @@ def saved_bytes(model: Transformer, ids_BT: Tensor) -> int:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        scores = model(ids_BT)
-        summed_cross_entropy(scores, torch.zeros(scores.shape[:-1], dtype=torch.long, device=ids_BT.device))
+        scores = model(*inputs)
+        summed_cross_entropy(scores, torch.zeros(scores.shape[:-1], dtype=torch.long, device=scores.device))
     return sum(stored.values())

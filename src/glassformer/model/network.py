@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
+from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.registry import Slot, VariantConfig
 from glassformer.model.dims import Dims
+from glassformer.model.memory import Memory
 
 if TYPE_CHECKING:
     from glassformer.model.accounting import Cost
@@ -40,6 +42,25 @@ class Network(nn.Module, ABC):
     def takes_segments(self) -> bool:
         """Whether ``features`` takes ``segments_BT``, which tells the first of two texts (0) from the second (1)."""
         return False
+
+    @property
+    def reads_source(self) -> bool:
+        """Whether it reads a source and writes a target: it then has ``encode``, and ``features`` takes ``memory``."""
+        return False
+
+    def encode(
+        self, source_ids_BS: Tensor, source_padding_BS: Tensor | None = None, *, dropout_seed: Tensor | None = None
+    ) -> Memory:
+        """What it makes of the sources. ``source_padding_BS``: True at padding."""
+        raise ConfigError(
+            "This network reads no source; for pairs of texts choose model.kind: encoder-decoder.", reason="reads-no-source"
+        )
+
+    def given(self, memory: Memory) -> Network:
+        """The network of the target alone, given what was made of the sources."""
+        raise ConfigError(
+            "This network reads no source; for pairs of texts choose model.kind: encoder-decoder.", reason="reads-no-source"
+        )
 
     def pretrained_source(self) -> dict[str, str] | None:
         """The folder of the pretrained weights it started from and their sha256, for a run's environment; None without any."""

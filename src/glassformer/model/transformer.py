@@ -23,8 +23,9 @@ from glassformer.model.dropout import Dropout, DropoutMasks
 from glassformer.model.embedding import Embedding
 from glassformer.model.initialisation import initialise, keyed, start
 from glassformer.model.kv_cache import CachePlacement, KVCache, LayerCache, ModelCache
+from glassformer.model.memory import Memory
 from glassformer.model.network import Network
-from glassformer.model.slots import Block, LayerParts, Merge, Mixer, Positions
+from glassformer.model.slots import Block, CrossConfig, LayerParts, Merge, Mixer, Positions
 from glassformer.model.tap import BY_HEAD, STREAM, Tap
 
 
@@ -49,14 +50,23 @@ class Attention(nn.Module):
 class Transformer(Network):
     """Token ids -> scores of the next token at every position."""
 
-    def __init__(self, config: ModelConfig, vocabulary: int, outputs: int | None = None) -> None:
+    def __init__(
+        self,
+        config: ModelConfig,
+        vocabulary: int,
+        outputs: int | None = None,
+        *,
+        embedding: Embedding | None = None,
+        cross: CrossConfig | None = None,
+    ) -> None:
+        """``embedding``: another model's, to share. ``cross``: attention to a source in every block (an encoder-decoder)."""
         super().__init__()
         dims = config.dims(vocabulary, outputs)
         incompatibility = config.head.incompatibility(dims)
         if incompatibility:
             raise ConfigError(incompatibility)
-        self.config, self.dims = config, dims
-        self.embedding = keyed(Embedding(dims.vocabulary, dims.width), "embedding")
+        self.config, self.dims, self._cross = config, dims, cross
+        self.embedding = keyed(Embedding(dims.vocabulary, dims.width), "embedding") if embedding is None else embedding
         self.positions = keyed(config.positions.build(dims), "positions")
         self.segments = keyed(Embedding(config.segments, dims.width), "segments") if config.segments else None
         self.embedding_norm = keyed(config.norm.build(dims), "embedding_norm") if config.embedding_norm else nn.Identity()
@@ -89,10 +99,16 @@ class Transformer(Network):
             parts = keyed(mixer, f"{of_attention}.mixer"), keyed(merge, f"{of_attention}.merge")
             return keyed(Attention(dims, *parts), of_attention)
 
+        def attention_to_source(mixer: Mixer) -> Attention:
+            parts = keyed(mixer, f"{key}.cross.mixer"), keyed(config.merge.build(dims), f"{key}.cross.merge")
+            return keyed(Attention(dims, *parts), f"{key}.cross")
+
+        reader = None if self._cross is None else self._cross.build(dims)
         make = LayerParts(
             attention=attention,
             feedforward=lambda: keyed(config.feedforward.build(dims), numbered("feedforward")),
             norm=lambda: keyed(config.norm.build(dims), numbered("norm")),
+            cross=None if reader is None else lambda: attention_to_source(reader),
         )
         return keyed(config.block.build(dims, make), key)
 
@@ -104,6 +120,7 @@ class Transformer(Network):
         key_padding_mask_BS: Tensor | None = None,
         cache: ModelCache | None = None,
         segments_BT: Tensor | None = None,
+        memory: Memory | None = None,
     ) -> Tensor:
         """Scores [B, T, V]. See ``features`` for the arguments."""
         features_BTD = self.features(
@@ -112,6 +129,7 @@ class Transformer(Network):
             key_padding_mask_BS=key_padding_mask_BS,
             cache=cache,
             segments_BT=segments_BT,
+            memory=memory,
         )
         return self.logits(features_BTD, key_padding_mask_BS)
 
@@ -124,6 +142,7 @@ class Transformer(Network):
         cache: ModelCache | None = None,
         dropout_seed: Tensor | None = None,
         segments_BT: Tensor | None = None,
+        memory: Memory | None = None,
     ) -> Tensor:
         """The vectors the head reads, [B, T, D].
 
@@ -131,6 +150,7 @@ class Transformer(Network):
         ``cache``: the keys and values of earlier tokens; those of the new tokens are added. ``dropout_seed``: of the dropout
         masks of embeddings and blocks, for compiled steps; without it, and inside attention, torch's generator draws them.
         ``segments_BT``: the segment of each token, for models with ``model.segments`` (0 everywhere unless told).
+        ``memory``: what an encoder made of the sources, for a decoder that attends to them.
         """
         if ids_BT.shape[1] > self.dims.context:
             raise ConfigError(f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.")
@@ -140,6 +160,7 @@ class Transformer(Network):
             position_ids_BT=position_ids_BT,
             key_padding_mask_BS=key_padding_mask_BS,
             dropout_masks=masks,
+            memory=memory,
         )
         x_BTD = self.positions.embed(
             self.embedding(ids_BT), attention_context.query_position_ids(ids_BT.shape[1], ids_BT.device)

@@ -2,7 +2,7 @@
 
 A source is read as ``source <end>``; a target is written as ``<start> target`` -> ``target <end>``. Pairs of similar length
 are batched together, as labelled texts are. For training, pairs longer than the context are left out; otherwise they are
-cut. Both are counted. Imports no torch.
+cut. Both are counted.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import final
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from glassformer.data.labels.label_batches import IGNORED, fixed_lengths
+from glassformer.data.batches import Batch
+from glassformer.data.labels.label_batches import IGNORED, LengthGroups, fixed_lengths
 from glassformer.data.memory_cache import MemoryCache
 from glassformer.data.pairs.text_pairs import Pairs
 from glassformer.data.prepare import memory_key
@@ -61,15 +64,6 @@ _encodings = MemoryCache[EncodedPairs](6, lambda pairs: 24 * int(pairs.lengths.s
 """In-memory cache: every trial of a study encodes the same pairs."""
 
 
-class PaddedPairs(NamedTuple):
-    """Arrays [B, S] and [B, T]; ``source_padding_BS`` is True on padding, ``targets_BT`` is IGNORED there."""
-
-    source_ids_BS: np.ndarray
-    source_padding_BS: np.ndarray
-    ids_BT: np.ndarray
-    targets_BT: np.ndarray
-
-
 def encode_pairs(tokenizer: Tokenizer, items: Pairs, context: int, *, training: bool = False) -> EncodedPairs:
     """The ids of sources and targets (of no targets: empty ones)."""
     key = memory_key(tokenizer, items.fingerprint, context, training)
@@ -111,25 +105,75 @@ def _with_end(tokenizer: Tokenizer, texts: Sequence[str]) -> list[np.ndarray]:
     return [np.append(part.astype(np.int64), end) for part in np.split(ids, np.cumsum(counts)[:-1])]
 
 
-def padded_pairs(pairs: EncodedPairs, chosen: Sequence[int], length: int, *, rows: int | None = None) -> PaddedPairs:
-    """The chosen pairs as padded arrays; further ``rows`` repeat the first source, without targets."""
-    rows = rows or len(chosen)
-    source_BS, padding_BS = np.full((rows, length), pairs.source_pad, np.int64), np.ones((rows, length), bool)
-    ids_BT, targets_BT = np.full((rows, length), pairs.target_pad, np.int64), np.full((rows, length), IGNORED, np.int64)
-    ids_BT[:, 0] = pairs.target_start
-    for row in range(rows):
-        source = pairs.sources[chosen[row] if row < len(chosen) else chosen[0]]
-        source_BS[row, : len(source)], padding_BS[row, : len(source)] = source, False
-        if row < len(chosen):
-            target = pairs.targets[chosen[row]]
-            ids_BT[row, 1 : len(target)], targets_BT[row, : len(target)] = target[:-1], target
-    return PaddedPairs(source_BS, padding_BS, ids_BT, targets_BT)
+@final
+class PairTables:
+    """All pairs of a set as padded tensors on one device; a batch is some of their rows, cut to a length."""
+
+    def __init__(self, pairs: EncodedPairs, device: torch.device | None = None) -> None:
+        self.pairs = pairs
+        self.device = torch.device("cpu") if device is None else device
+        width = int(pairs.lengths.max())
+        sources_NS = np.full((len(pairs), width), pairs.source_pad, np.int64)
+        ids_NT = np.full((len(pairs), width), pairs.target_pad, np.int64)
+        targets_NT = np.full((len(pairs), width), IGNORED, np.int64)
+        ids_NT[:, 0] = pairs.target_start
+        for row, (source, target) in enumerate(zip(pairs.sources, pairs.targets)):
+            sources_NS[row, : len(source)] = source
+            ids_NT[row, 1 : len(target)], targets_NT[row, : len(target)] = target[:-1], target
+        self.sources_NS, self.ids_NT, self.targets_NT = (
+            torch.from_numpy(table).to(self.device) for table in (sources_NS, ids_NT, targets_NT)
+        )
+
+    def batch(self, chosen: np.ndarray, length: int, *, rows: int | None = None) -> Batch:
+        """The chosen pairs, padded to ``length``; further ``rows`` repeat the first pair, without targets."""
+        spare = (rows or len(chosen)) - len(chosen)
+        at_B = torch.from_numpy(np.concatenate([chosen, np.repeat(chosen[:1], spare)])).to(self.device)
+        source_ids_BS = self._cut(self.sources_NS, at_B, length, self.pairs.source_pad)
+        targets_BT = self._cut(self.targets_NT, at_B, length, IGNORED)
+        if spare:
+            targets_BT[len(chosen) :] = IGNORED
+        return Batch(
+            ids=self._cut(self.ids_NT, at_B, length, self.pairs.target_pad),
+            targets=targets_BT,
+            source_ids=source_ids_BS,
+            source_padding=source_ids_BS == self.pairs.source_pad,
+        )
+
+    @staticmethod
+    def _cut(table_NW: Tensor, at_B: Tensor, length: int, filler: int) -> Tensor:
+        found = table_NW[at_B, :length]
+        spare = length - found.shape[1]
+        return torch.nn.functional.pad(found, (0, spare), value=filler) if spare > 0 else found
 
 
-def pairs_in_order(pairs: EncodedPairs, batch_size: int) -> Iterator[tuple[np.ndarray, PaddedPairs]]:
+@final
+class PairBatches:
+    """Batches of pairs, by step number; each epoch visits every pair once."""
+
+    def __init__(self, groups: LengthGroups[EncodedPairs], tables: PairTables | None = None) -> None:
+        self.groups = groups
+        self.tables = tables or PairTables(groups.texts)
+
+    @property
+    def steps_per_epoch(self) -> float:
+        return float(self.groups.batches_per_epoch)
+
+    @property
+    def notes(self) -> list[str]:
+        """How many pairs were too long."""
+        return [note for note in (self.groups.texts.note("left out"),) if note]
+
+    def on(self, device: torch.device) -> PairBatches:
+        return self if device == self.tables.device else PairBatches(self.groups, PairTables(self.groups.texts, device))
+
+    def batch(self, step: int) -> Batch:
+        chosen, length = self.groups.chosen(step)
+        return self.tables.batch(chosen, length, rows=self.groups.batch_size)
+
+
+def pairs_in_order(pairs: EncodedPairs, batch_size: int) -> Iterator[tuple[np.ndarray, Batch]]:
     """Every pair once, the short ones first, for evaluation: (which pairs, their rows)."""
-    order, fixed = np.argsort(pairs.lengths, kind="stable"), np.array(fixed_lengths(pairs.context))
+    order, fixed, tables = np.argsort(pairs.lengths, kind="stable"), np.array(fixed_lengths(pairs.context)), PairTables(pairs)
     for start in range(0, len(order), batch_size):
         at = order[start : start + batch_size]
-        length = int(fixed[np.searchsorted(fixed, pairs.lengths[at].max())])
-        yield at, padded_pairs(pairs, at.tolist(), length)
+        yield at, tables.batch(at, int(fixed[np.searchsorted(fixed, pairs.lengths[at].max())]))
