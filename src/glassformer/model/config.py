@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
-from glassformer.foundation.runtime import memory_bytes
+from glassformer.foundation.machine import memory_bytes
 from glassformer.model.dims import Dims
 from glassformer.model.network import MODELS, NetworkConfig
 from glassformer.model.slots import (
