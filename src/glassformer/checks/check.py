@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.checks.check_report import CheckReport, Finding, Law, LawResults, short_error
-from glassformer.checks.forward_passes import Passes, same_generators
+from glassformer.checks.forward_passes import Passes, Setting, differing, same_generators
 from glassformer.checks.huggingface import huggingface_subject, is_huggingface, load_folder
 from glassformer.checks.laws import Coverage, cache_fault, future_leak, padding_leak, row_leak, state_between_calls
 from glassformer.checks.snapshot import Snapshot
@@ -21,6 +21,8 @@ from glassformer.foundation.errors import UsageError
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime
 
+IGNORES_SOURCE = "It ignores its source: no score of the target changes with it."
+"""Said, and no broken law: a part that starts at zero may open later."""
 Target = nn.Module | Callable[[Tensor], Any] | str | Path
 
 
@@ -74,7 +76,24 @@ def check_model(
             results.add(_test_laws(passes, Probes(part, seed=seed, quick=quick), causal=must_be_causal, progress=progress))
         if results.findings:
             break
+    if subject.source is not None and not results.findings:
+        subject.source.snapshot = snapshot
+        passes = Passes(subject.source, around=around, trained_precision=precision, seed=seed)
+        with passes.undisturbed():
+            results.add_source(_test_source(passes, Probes(subject.source, seed=seed, quick=quick)))
     return results.report(subject.name, time.perf_counter() - started)
+
+
+def _test_source(passes: Passes, probes: Probes) -> LawResults:
+    """Rows, state and padding of the sources; and a note where no target depends on them."""
+    results = _test_laws(passes, probes, causal=False, progress=lambda share: None)
+    if results.findings or results.cannot_tell:
+        return results
+    ids_BS = probes.rows(2, min(8, passes.subject.context))
+    one, other = (passes.scores(Setting(), ids) for ids in (ids_BS, probes.others(ids_BS)))
+    if not differing(one, other).any():
+        results.note([IGNORES_SOURCE])
+    return results
 
 
 def subject_of(

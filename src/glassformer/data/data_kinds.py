@@ -78,9 +78,7 @@ def _origin(kind: DataKind) -> tuple[str, str]:
 
 register_data_kind("text", DataKind(load=prepare, of_file=tokens_of_file, of_texts=tokens_of_text))
 register_data_kind("labels", DataKind(load=load_labels, of_file=texts_of_file, of_texts=texts_given, to_ask=texts_to_ask))
-register_data_kind(
-    "pairs", DataKind(load=load_pairs, of_file=pairs_of_file, of_texts=sources_of_texts, to_ask=sources_of_file)
-)
+register_data_kind("pairs", DataKind(load=load_pairs, of_file=pairs_of_file, of_texts=sources_of_texts, to_ask=sources_of_file))
 
 
 def data_kinds() -> dict[str, DataKind]:

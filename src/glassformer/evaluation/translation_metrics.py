@@ -80,8 +80,8 @@ def corpus_influences(metric: Metric, translations: Sequence[str], references: S
 
 def _scorer(metric: Metric) -> Any:
     """sacrebleu's metric. Its sums by sentence are private, and tested against its own scores."""
-    from sacrebleu.metrics import BLEU as CorpusBLEU
-    from sacrebleu.metrics import CHRF as CorpusCHRF
+    from sacrebleu.metrics.bleu import BLEU as CorpusBLEU
+    from sacrebleu.metrics.chrf import CHRF as CorpusCHRF
 
     if metric is CHRF:
         return CorpusCHRF()

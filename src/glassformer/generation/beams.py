@@ -207,9 +207,7 @@ def _log_probabilities(scores_NV: Tensor, rule: BeamRule) -> Tensor:
     return scores_NV
 
 
-def _rooms(
-    model: Any, prompts: Sequence[Sequence[int]], rule: BeamRule, own: Sequence[int] | None = None
-) -> list[int]:
+def _rooms(model: Any, prompts: Sequence[Sequence[int]], rule: BeamRule, own: Sequence[int] | None = None) -> list[int]:
     """How many ids can follow each prompt; one that leaves no room is a sentence."""
     if not model.dims.causal:
         raise ConfigError("model.causal=false cannot answer: each token would see the ones after it.", reason="not-causal")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -37,6 +38,27 @@ class TranslationRule:
     def room(self, source: np.ndarray) -> int:
         """The most tokens of a translation: three times the source's and twenty; a model that never ends is stopped there."""
         return min(self.search.max_new_tokens, 3 * len(source) + 20)
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A source, its translation, the log probability of all of it, and what other beams found."""
+
+    source: str
+    text: str
+    log_probability: float
+    alternatives: list[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "source": self.source,
+            "translation": self.text,
+            "log_probability": self.log_probability,
+            "alternatives": self.alternatives,
+        }
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @torch.no_grad()

@@ -48,6 +48,11 @@ class Network(nn.Module, ABC):
         """Whether it reads a source and writes a target: it then has ``encode``, and ``features`` takes ``memory``."""
         return False
 
+    @property
+    def source_vocabulary(self) -> int:
+        """How many ids a source may have."""
+        return self.dims.vocabulary
+
     def encode(
         self, source_ids_BS: Tensor, source_padding_BS: Tensor | None = None, *, dropout_seed: Tensor | None = None
     ) -> Memory:

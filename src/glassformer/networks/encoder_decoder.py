@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 from torch import Tensor, nn
 
 from glassformer.foundation.errors import ConfigError
-from glassformer.foundation.runtime import memory_bytes
+from glassformer.foundation.machine import memory_bytes
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.accounting import Cost, PartCost, parts_of, saved_bytes
 from glassformer.model.config import ModelConfig
@@ -78,7 +78,7 @@ class EncoderDecoderConfig(ModelConfig):
     def check_cache_inputs(self) -> Mapping[str, Any] | None:
         return None if self.encoder or self.decoder else {}  # a side's part may be a class without a checksum
 
-    def build(self, vocabulary: int, *, outputs: int | None = None, seed: int) -> EncoderDecoder:
+    def build(self, vocabulary: int, *, outputs: int | None = None, seed: int) -> EncoderDecoder:  # type: ignore[override]
         weights = 4 * sum(part.parameters for part in self._parts(vocabulary, outputs, batch=1))
         if weights > (memory := memory_bytes()):  # Linux would grant it, and kill the process when it is filled
             raise MemoryError(f"the weights alone take {weights / 2**30:,.0f} GiB, and this machine has {memory / 2**30:,.0f}")
@@ -103,12 +103,10 @@ class EncoderDecoderConfig(ModelConfig):
         dims, length = decoder.dims(target), self.context
         found = []
         for name, side, size in (("encoder", encoder, vocabulary), ("decoder", decoder, target)):
-            for part in parts_of(side, size, batch=batch):
-                if name == "encoder" and part.name.startswith("head"):
-                    continue
-                if name == "decoder" and part.name.startswith("embedding") and self.embeddings == "shared":
-                    continue
-                found.append(replace(part, name=f"{name}: {part.name}"))
+            absent = "head" if name == "encoder" else "embedding" if self.embeddings == "shared" else None
+            for one in parts_of(side, size, batch=batch):
+                if absent is None or not one.name.startswith(absent):
+                    found.append(replace(one, name=f"{name}: {one.name}"))
         if self.cross.build(dims) is None:
             return tuple(found)
 
@@ -163,6 +161,10 @@ class EncoderDecoder(Network):
     @property
     def reads_source(self) -> bool:
         return True
+
+    @property
+    def source_vocabulary(self) -> int:
+        return self.encoder.dims.vocabulary
 
     def encode(
         self, source_ids_BS: Tensor, source_padding_BS: Tensor | None = None, *, dropout_seed: Tensor | None = None

@@ -33,6 +33,11 @@ from glassformer.model.losses import token_cross_entropy
 from glassformer.model.network import Network
 from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
 
+COMPARED = 64
+"""Pairs whose losses are compared with those given other sources."""
+IGNORES_SOURCE = (
+    "The model ignores its source: targets are as probable with other sources, so its figures are those of a language model."
+)
 SHOWN = 8
 """Translations in the sample of a report."""
 
@@ -72,9 +77,19 @@ class TranslateConfig(ObjectiveConfig):
     def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
         items.require_targets()
         losses, note = self._losses(network, items, tools)
+        ignores = IGNORES_SOURCE if self._ignores_source(network, items, tools) else None
         texts = [text for text, _ in self.translate(network, items, tools)]
         outcomes = translation_outcomes(items, texts, losses)
-        return outcomes if note is None else replace(outcomes, notes=(*outcomes.notes, note))
+        return replace(outcomes, notes=(*(one for one in (ignores, note) if one), *outcomes.notes))
+
+    def _ignores_source(self, network: Network, items: Pairs, tools: EvaluationTools) -> bool:
+        """Whether the targets are as probable with other sources: each with that of the pair after it."""
+        if len(items) < 2:
+            return False
+        some, quiet = items.chosen(range(min(len(items), COMPARED))), replace(tools, progress=lambda done: None)
+        swapped = replace(some, sources=(*some.sources[1:], some.sources[0]))
+        own, other = (self._losses(network, one, quiet)[0].sums for one in (some, swapped))
+        return bool(np.allclose(own, other, rtol=1e-5, atol=1e-6))
 
     def validation_metrics(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
         """The loss alone: translations take longer, and are made where ``evaluation.by`` asks for them."""
@@ -117,9 +132,9 @@ class TranslateConfig(ObjectiveConfig):
         require_source(network)
         tokenizer, target = tools.tokenizer, target_side(tools.tokenizer)
         pairs = encode_pairs(tokenizer, replace(items, targets=None), tools.context)
-        end, pad = target.mark_id(END), target.pad_id
-        first_mark = target.size - len(target.marks)
-        banned = {token_id for token_id in range(first_mark, target.size) if token_id != end} | ({pad} - {None})
+        end, first_mark = target.mark_id(END), target.size - len(target.marks)
+        own = [one for one in (target.pad_id, target.start_id, target.stop_id) if one is not None]
+        banned = {*own, *range(first_mark, target.size)} - {end}
         search = BeamRule(
             end_id=end,
             max_new_tokens=network.dims.context,

@@ -90,7 +90,8 @@ class RewritingConfig(GeneratedSetConfig):
                 f"{len(found):,}; lower pairs or held_out, or raise length.",
                 reason="too-few-different-pairs",
             )
-        pairs = iter(found.items())
+        drawn = list(found.items())  # short sources are drawn early, because there are few: the splits share them
+        pairs = iter([drawn[at] for at in generator.permutation(len(drawn))])
         for split, size in sizes.items():
             rows = [f"{source}\t{target}\n" for _, (source, target) in zip(range(size), pairs)]
             write_atomically(folder / f"{split}.tsv", "source\ttarget\n" + "".join(rows))

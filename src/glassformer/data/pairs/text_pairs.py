@@ -80,9 +80,7 @@ class Pairs:
     def chosen(self, places: Sequence[int]) -> Pairs:
         targets = None if self.targets is None else tuple(self.targets[at] for at in places)
         seen = None if self.seen is None else self.seen[list(places)]
-        return Pairs(
-            self.name, tuple(self.sources[at] for at in places), targets, tuple(self.ids[at] for at in places), seen
-        )
+        return Pairs(self.name, tuple(self.sources[at] for at in places), targets, tuple(self.ids[at] for at in places), seen)
 
     def require_targets(self) -> tuple[str, ...]:
         """The targets; refused for texts alone."""

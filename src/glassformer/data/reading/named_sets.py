@@ -356,7 +356,7 @@ _KNOWN: list[NamedSet] = [
     ),
     FileSet(
         name="multi30k",
-        about="29,000 captions of pictures in German and English, line by line; own validation (1,014) and test of 2016 (1,000)",
+        about="29,000 captions of pictures in German and English; own validation (1,014 pairs) and test of 2016 (1,000)",
         train="train.en",
         validation="val.en",
         tests={"test": "test_2016_flickr.en"},

@@ -33,7 +33,8 @@ class PostBlock(Block):
         super().__init__()
         self.before, self.middle, self.after = Tap(STREAM), Tap(STREAM), Tap(STREAM)
         self.attention, self.attention_norm = make.attention(), make.norm()
-        self.cross, self.cross_norm = (None, None) if make.cross is None else (make.cross(), make.norm())
+        self.cross = None if make.cross is None else make.cross()
+        self.cross_norm = None if make.cross is None else make.norm()
         self.feedforward, self.feedforward_norm = make.feedforward(), make.norm()
         self.dropout = Dropout(dims.dropout)
 

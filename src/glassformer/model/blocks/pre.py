@@ -33,7 +33,8 @@ class PreBlock(Block):
         super().__init__()
         self.before, self.middle, self.after = Tap(STREAM), Tap(STREAM), Tap(STREAM)
         self.attention_norm, self.attention = make.norm(), make.attention()
-        self.cross_norm, self.cross = (None, None) if make.cross is None else (make.norm(), make.cross())
+        self.cross_norm = None if make.cross is None else make.norm()
+        self.cross = None if make.cross is None else make.cross()
         self.feedforward_norm, self.feedforward = make.norm(), make.feedforward()
         self.dropout = Dropout(dims.dropout)
 
