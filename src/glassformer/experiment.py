@@ -257,7 +257,7 @@ def train(
 
         def record(values: dict[str, Any]) -> None:
             """Logs a record; after an evaluation, the objective says once what the records give cause to say."""
-            values = {**values, "tainted": True} if report.broken else values
+            values = {**values, "tainted": True} if taint_of(report) else values
             log.append(values)
             listener = on_step if "loss" in values else on_evaluation
             if listener is not None:

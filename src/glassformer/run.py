@@ -160,7 +160,7 @@ class Run:
     def untrained(self) -> Any:
         """The model as it was initialised, before any training."""
         outputs = self.directory.read_environment("outputs")["outputs"]
-        network = self.recipe.model.build(self.tokenizer.size, outputs=outputs, seed=self.recipe.seed)
+        network = self.recipe.model.network(self.tokenizer.size, outputs=outputs, seed=self.recipe.seed)
         if getattr(network, "needs_token_counts", False):  # only such a head needs the training text
             network = assembly.build_network(self.recipe, self.data)
         return network.eval()

@@ -207,7 +207,7 @@ def _transformer(model: Any, read: Callable[..., Tensor], module: nn.Module) -> 
     def hiding(ids_BT: Tensor, key_padding_mask_BS: Tensor) -> Tensor:
         return read(ids_BT, key_padding_mask_BS=key_padding_mask_BS)
 
-    subject.paddings = {"right": hiding, "anywhere": hiding}
+    subject.paddings = dict.fromkeys(getattr(model, "hides", ("right", "anywhere")), hiding)
     subject.reserved_ids = frozenset(getattr(model, "reserved_ids", ()))
     if model.dims.causal and hasattr(model, "new_cache"):
         subject.new_cache, subject.ragged = (lambda: _OurCache(model, read)), model.new_cache().rewinds

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import platform
+import shutil
+import subprocess
 from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 
 
@@ -30,3 +34,41 @@ def gpus(devices: Path = Path("/dev")) -> list[str]:
     if visible is not None:
         return [one for one in visible.split(",") if one.strip() not in ("", "-1")]
     return sorted(one.name.removeprefix("nvidia") for one in devices.glob("nvidia[0-9]*"))
+
+
+def about() -> str:
+    """What a bug report needs in its first lines: versions, commit, device."""
+    lines = [
+        f"glassformer {_installed('glassformer')}{_commit()}",
+        f"Python {platform.python_version()}",
+        f"torch {_installed('torch')}",
+    ]
+    lines.append(f"{platform.system()} {platform.machine()}, {cores()} cores")
+    return "\n".join([*lines, *(_gpu_names() if gpus() else ["no GPU"])])
+
+
+def _installed(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _commit() -> str:
+    """The commit of a source tree, and whether it was changed since; nothing for an installed package."""
+    root = Path(__file__).parents[3]
+    if not (root / ".git").exists():
+        return ""
+    with suppress(OSError, subprocess.SubprocessError):
+        command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--exclude", "*"]
+        return f" (commit {subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()})"
+    return ""
+
+
+def _gpu_names() -> list[str]:
+    """By the driver's own program: torch would take seconds."""
+    if shutil.which("nvidia-smi"):
+        with suppress(OSError, subprocess.SubprocessError):
+            listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True, timeout=20).stdout
+            return [line.partition(" (UUID")[0] for line in listed.splitlines()]
+    return [f"GPU {number}" for number in gpus()]

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from glassformer.evaluation.token_losses import evaluating
 from glassformer.foundation.errors import BadArgument, ConfigError, DataError
 from glassformer.model.kv_cache import ModelCache
 
@@ -88,6 +89,9 @@ def search(model: Any, prompts: Sequence[Sequence[int]], rule: BeamRule, *, batc
     if not prompts:
         return []
     _rooms(model, prompts, rule)
+    if not hasattr(model, "new_cache"):  # a network of a user's own
+        with evaluating(model):
+            return [search_one(model, prompt, rule) for prompt in prompts]
     rows = max(1, min(batch_size, rows_that_fit(model, max(map(len, prompts)) + rule.max_new_tokens) // rule.beams))
     found: list[list[Continuation]] = [[] for _ in prompts]
     training = model.training

@@ -1,8 +1,8 @@
 """Hook points ("places") of a network by name; activations captured there in a pass, or replaced inside a ``with``.
 
 Our models have taps. A transformers encoder has none, so its self-attention modules and layers serve as places; they return
-attention weights only in eager mode. Everything lasts for one pass or for a ``with``: hooks are removed, modes and random
-generators restored, and the network's output is bit-identical afterwards.
+attention weights only in eager mode. Of a network of a user's own every module is a place. Everything lasts for one pass or
+for a ``with``: hooks are removed, modes and random generators restored, and the network's output is bit-identical afterwards.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from glassformer.foundation.errors import UnknownName, UsageError
 from glassformer.model.network import Network
+from glassformer.model.own_network import OwnNetwork
 from glassformer.model.tap import BY_HEAD, PATTERN, STREAM, Tap
 
 Change = Callable[[Tensor], Tensor]
@@ -41,6 +42,11 @@ class Place:
         value: Tensor = output if isinstance(output, Tensor) else output[1 if self.part == "weights" else 0]
         return value.unflatten(-1, (self.heads, -1)).transpose(1, 2) if self.heads else value
 
+    def is_in(self, output: Any) -> bool:
+        """Whether there is such an activation: a module of a user's own may give anything."""
+        first = output[0] if isinstance(output, tuple | list) and output else output
+        return isinstance(first, Tensor) and first.ndim > 1 if self.part == "first" else True
+
     def replaced(self, output: Any, value: Tensor) -> Any:
         """The module's output with another activation at this place."""
         if self.heads:
@@ -61,7 +67,7 @@ class Places:
         taps = {
             name: Place(name, part.axes, part) for name, part in network.named_modules() if isinstance(part, Tap) and part.axes
         }
-        self.by_name = taps or _of_transformers(network)
+        self.by_name = taps or _of_transformers(network) or _of_modules(network)
 
     def __getitem__(self, name: str) -> Place:
         if name not in self.by_name:
@@ -119,6 +125,18 @@ def _of_transformers(network: Any) -> dict[str, Place]:
     return found
 
 
+def _of_modules(network: Network) -> dict[str, Place]:
+    """Every module inside a network of a user's own that is called; what it gives may have other axes."""
+    if not isinstance(network, OwnNetwork):
+        return {}
+    called = {
+        name: part
+        for name, part in network.module.named_modules(prefix="module")
+        if part is not network.module and not isinstance(part, nn.ModuleList | nn.ModuleDict)
+    }
+    return {name: Place(name, tuple(STREAM.split()), part, "first") for name, part in called.items()}
+
+
 @dataclass(frozen=True)
 class Captured:
     """``scores``: the logits; ``values``: activations by place name."""
@@ -128,14 +146,17 @@ class Captured:
 
 
 def capture(places: Places, ids_BT: Tensor, names: Sequence[str] = (), *, hidden_BS: Tensor | None = None) -> Captured:
-    """One forward pass. ``hidden_BS``: True at positions that no query may attend to."""
+    """One forward pass. ``hidden_BS``: True at positions that no query may attend to. A place that this pass does not call, or
+    that gives no tensor, is missing among the values."""
     values: dict[str, Tensor] = {}
     network, rows = places.network, len(ids_BT)
 
     def keep(place: Place) -> Callable[..., None]:
         def hook(module: Any, inputs: Any, output: Any) -> None:
-            value = place.read(output).detach()
-            values[place.name] = value.expand(rows, *value.shape[1:]).clone()  # a pattern may be the same for all rows
+            if place.is_in(output):
+                value = place.read(output).detach()
+                one_for_all = value.shape[0] == 1  # a pattern may be the same for all rows
+                values[place.name] = value.expand(rows, *value.shape[1:]).clone() if one_for_all else value.clone()
 
         return hook
 

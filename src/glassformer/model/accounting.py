@@ -6,14 +6,15 @@ variant is counted. All of it by part.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from glassformer.model.config import ModelConfig
-from glassformer.model.dims import matmul_flops
+from glassformer.model.config import ModelConfig, entries
+from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.losses import summed_cross_entropy
 from glassformer.model.slots import PartConfig
 from glassformer.model.transformer import Transformer
@@ -69,32 +70,42 @@ def parts_of(
     config: ModelConfig, vocabulary: int, *, outputs: int | None = None, batch: int = 1, length: int | None = None
 ) -> tuple[PartCost, ...]:
     """Parameters and FLOPs by part, from the formulas alone."""
-    dims, rows = config.dims(vocabulary, outputs), length or config.context
-    layers, norms = dims.layers, dims.layers * config.block.norms + config.block.norm_at_end + config.embedding_norm
+    dims, rows, last = config.dims(vocabulary, outputs), length or config.context, config.last_layer
     output_flops = matmul_flops(batch * rows, dims.attention_width, dims.width)
+    layers = [(replace(dims, layer=layer), config.of_layer(layer)) for layer in range(dims.layers)]
 
-    def part(slot: str, copies: int, choice: PartConfig) -> PartCost:
-        forward, backward = choice.flops(dims, batch, rows), choice.backward_flops(dims, batch, rows)
+    def part(slot: str, copies: Iterable[tuple[Dims, PartConfig]]) -> PartCost:
+        """All copies of one slot's choices, each with the layer it stands in."""
+        listed = list(copies)
+        kinds = ", ".join(dict.fromkeys(choice.kind for _, choice in listed))
         return PartCost(
-            f"{slot} ({choice.kind})", copies, copies * choice.parameters(dims), copies * forward, copies * backward
+            f"{slot} ({kinds})" if kinds else slot,
+            len(listed),
+            sum(choice.parameters(at) for at, choice in listed),
+            sum(choice.flops(at, batch, rows) for at, choice in listed),
+            sum(choice.backward_flops(at, batch, rows) for at, choice in listed),
         )
 
+    chosen = entries(config.positions)
+    distinct = [choice for number, choice in enumerate(chosen) if choice not in chosen[:number]]
+    norms = [(at, one.norm) for at, one in layers for _ in range(one.block.norms)]
+    norms += [(dims, config.of_layer(0).norm)] * config.embedding_norm + [(dims, last.norm)] * last.block.norm_at_end
     return (
         PartCost("embedding", 1, (dims.vocabulary + config.segments) * dims.width, 0, 0),
-        part("positions", 1, config.positions),
-        part("mixer", layers, config.mixer),
-        part("merge", layers, config.merge),
+        part("positions", ((dims, choice) for choice in distinct)),
+        part("mixer", ((at, one.mixer) for at, one in layers)),
+        part("merge", ((at, one.merge) for at, one in layers)),
         PartCost(
             "output projection",
-            layers,
-            layers * dims.linear_parameters(dims.attention_width, dims.width),
-            layers * output_flops,
-            layers * 2 * output_flops,
+            len(layers),
+            len(layers) * dims.linear_parameters(dims.attention_width, dims.width),
+            len(layers) * output_flops,
+            len(layers) * 2 * output_flops,
         ),
-        part("feedforward", layers, config.feedforward),
-        part("block", layers, config.block),
-        part("norm", norms, config.norm),
-        part("head", 1, config.head),
+        part("feedforward", ((at, one.feedforward) for at, one in layers for _ in range(one.block.feedforwards))),
+        part("block", ((at, one.block) for at, one in layers)),
+        part("norm", norms),
+        part("head", [(dims, config.head)]),
     )
 
 

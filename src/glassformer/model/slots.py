@@ -66,6 +66,10 @@ class Positions(nn.Module):
         """Added to the scores, broadcastable to [B, H, T, S] (ALiBi, T5)."""
         return None
 
+    def of_layer(self, layer: int) -> Positions:
+        """Those of one layer; one object serves all layers, unless the slot is a list."""
+        return self
+
 
 class PositionsConfig(PartConfig):
     """A way to tell positions apart. ``applies_to`` names the method of ``Positions`` by which it acts."""

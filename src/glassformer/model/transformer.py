@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import final
 
@@ -25,7 +25,7 @@ from glassformer.model.initialisation import initialise, keyed, start
 from glassformer.model.kv_cache import CachePlacement, KVCache, LayerCache, ModelCache
 from glassformer.model.memory import Memory
 from glassformer.model.network import Network
-from glassformer.model.slots import Block, CrossConfig, LayerParts, Merge, Mixer, Positions
+from glassformer.model.slots import Block, CrossConfig, LayerParts, Merge, Mixer, Positions, PositionsConfig
 from glassformer.model.tap import BY_HEAD, STREAM, Tap
 
 
@@ -44,6 +44,26 @@ class Attention(nn.Module):
     ) -> Tensor:
         z_BHTE = self.heads(self.mixer(x_BTD, attention_context, positions, cache))
         return self.output(self.merged(self.merge(z_BHTE)))
+
+
+@final
+class PositionsList(Positions):
+    """The positions of a list; equal entries are one module, so that what they learn is shared as without a list."""
+
+    def __init__(self, choices: Sequence[PositionsConfig], dims: Dims) -> None:
+        super().__init__()
+        distinct = [choice for number, choice in enumerate(choices) if choice not in choices[:number]]
+        self.entries = [distinct.index(choice) for choice in choices]
+        made = enumerate(choice.build(replace(dims, layer=choices.index(choice))) for choice in distinct)
+        self.distinct = nn.ModuleList(keyed(one, "positions" if number == 0 else f"positions/{number}") for number, one in made)
+
+    def of_layer(self, layer: int) -> Positions:
+        positions = self.distinct[self.entries[layer % len(self.entries)]]
+        assert isinstance(positions, Positions)
+        return positions
+
+    def embed(self, x_BTD: Tensor, position_ids_BT: Tensor) -> Tensor:
+        return self.of_layer(0).embed(x_BTD, position_ids_BT)
 
 
 @final
@@ -67,12 +87,13 @@ class Transformer(Network):
             raise ConfigError(incompatibility)
         self.config, self.dims, self._cross = config, dims, cross
         self.embedding = keyed(Embedding(dims.vocabulary, dims.width), "embedding") if embedding is None else embedding
-        self.positions = keyed(config.positions.build(dims), "positions")
+        self.positions = self._positions()
         self.segments = keyed(Embedding(config.segments, dims.width), "segments") if config.segments else None
-        self.embedding_norm = keyed(config.norm.build(dims), "embedding_norm") if config.embedding_norm else nn.Identity()
+        first, last = config.of_layer(0), config.last_layer
+        self.embedding_norm = keyed(first.norm.build(dims), "embedding_norm") if config.embedding_norm else nn.Identity()
         self.dropout = Dropout(dims.dropout)
         self.blocks = nn.ModuleList(self._block(layer) for layer in range(dims.layers))
-        self.final_norm = keyed(config.norm.build(dims), "final_norm") if config.block.norm_at_end else nn.Identity()
+        self.final_norm = keyed(last.norm.build(dims), "final_norm") if last.block.norm_at_end else nn.Identity()
         self.head = keyed(config.head.build(dims, self.embedding), "head")
         self.embedded, self.final = Tap(STREAM), Tap(STREAM)
 
@@ -84,8 +105,14 @@ class Transformer(Network):
     def takes_segments(self) -> bool:
         return self.config.segments > 1
 
+    def _positions(self) -> Positions:
+        """One for all layers; of a list one for each distinct entry."""
+        if not isinstance(self.config.positions, tuple):
+            return keyed(self.config.positions.build(self.dims), "positions")
+        return PositionsList(self.config.positions, self.dims)
+
     def _block(self, layer: int) -> Block:
-        config, dims, key = self.config, replace(self.dims, layer=layer), f"blocks.{layer}"
+        config, dims, key = self.config.of_layer(layer), replace(self.dims, layer=layer), f"blocks.{layer}"
         numbers: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
 
         def numbered(part: str) -> str:
@@ -168,7 +195,8 @@ class Transformer(Network):
         x_BTD = self.embedding_norm(self._with_segments(x_BTD, segments_BT))
         x_BTD = self.embedded(_in_stream_precision(self.dropout(x_BTD, masks)))
         for layer, block in enumerate(self.blocks):
-            x_BTD = block(x_BTD, attention_context, self.positions, None if cache is None else cache.layers[layer])
+            of_layer = None if cache is None else cache.layers[layer]
+            x_BTD = block(x_BTD, attention_context, self.positions.of_layer(layer), of_layer)
         return self.final(self.final_norm(x_BTD))
 
     def _with_segments(self, x_BTD: Tensor, segments_BT: Tensor | None) -> Tensor:
@@ -197,8 +225,9 @@ class Transformer(Network):
 
     def cache_bytes(self, *, rows: int, capacity: int) -> int:
         """The most that the KV cache of so many rows and positions takes."""
-        numbers = rows * capacity * self.dims.layers * self.config.mixer.cache_width(self.dims)
-        return numbers * self.embedding.weight.element_size()
+        layers = range(self.dims.layers)
+        width = sum(self.config.of_layer(layer).mixer.cache_width(replace(self.dims, layer=layer)) for layer in layers)
+        return rows * capacity * width * self.embedding.weight.element_size()
 
 
 def _in_stream_precision(x_BTD: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.machine import memory_bytes
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.accounting import Cost, PartCost, parts_of, saved_bytes
-from glassformer.model.config import ModelConfig
+from glassformer.model.config import ModelConfig, entries
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.initialisation import initialise
 from glassformer.model.kv_cache import ModelCache
@@ -62,9 +62,9 @@ class EncoderDecoderConfig(ModelConfig):
             if wrong := [key for key in getattr(self, name) if key in NOT_A_SIDE]:
                 raise ValueError(f"model.{name}.{wrong[0]} cannot be set for one side; set model.{wrong[0]}.")
             self.side(name)
-        block = self.side("decoder").block
-        if not block.takes_cross:
-            raise ValueError(f"model.block={block.kind} has no place for attention to a source; choose pre or post.")
+        for block in entries(self.side("decoder").block):
+            if not block.takes_cross:
+                raise ValueError(f"model.block={block.kind} has no place for attention to a source; choose pre or post.")
         if self.head.pools:
             raise ValueError(f"model.head={self.head.kind} pools a row, but a target is written token by token; choose tied.")
         return self
@@ -111,15 +111,23 @@ class EncoderDecoderConfig(ModelConfig):
             return tuple(found)
 
         def part(name: str, parameters: int, flops: int) -> PartCost:
-            layers = dims.layers
-            return PartCost(f"decoder: {name}", layers, layers * parameters, layers * flops, 2 * layers * flops)
+            return PartCost(f"decoder: {name}", dims.layers, parameters, flops, 2 * flops)
 
+        layers = [(replace(dims, layer=layer), decoder.of_layer(layer)) for layer in range(dims.layers)]
         output = matmul_flops(batch * length, dims.attention_width, dims.width)
         return (
             *found,
-            part(f"cross ({self.cross.kind})", self.cross.parameters(dims), self.cross.flops(dims, batch, length)),
-            part("cross output", dims.linear_parameters(dims.attention_width, dims.width), output),
-            part(f"cross norm ({decoder.norm.kind})", decoder.norm.parameters(dims), 0),
+            part(
+                f"cross ({self.cross.kind})",
+                sum(self.cross.parameters(at) for at, _ in layers),
+                sum(self.cross.flops(at, batch, length) for at, _ in layers),
+            ),
+            part(
+                "cross output projection",
+                len(layers) * dims.linear_parameters(dims.attention_width, dims.width),
+                len(layers) * output,
+            ),
+            part("cross norm", sum(one.norm.parameters(at) for at, one in layers), 0),
         )
 
     def _activation_bytes(self, vocabulary: int, outputs: int | None, batch: int) -> int:

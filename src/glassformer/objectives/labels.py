@@ -37,6 +37,7 @@ class LabelsConfig(ObjectiveConfig):
     reads: ClassVar[tuple[str, ...]] = ("labels",)
     judged_on: ClassVar[str] = "labels"
     ask_reads: ClassVar[str] = "labels"
+    laws: ClassVar[frozenset[str]] = frozenset({"padding"})
     metrics: ClassVar[tuple[Metric, ...]] = LABEL_METRICS
     baselines: ClassVar[Mapping[str, type[Baseline]]] = LABEL_BASELINES
 

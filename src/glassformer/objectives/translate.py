@@ -50,7 +50,7 @@ class TranslateConfig(ObjectiveConfig):
     reads: ClassVar[tuple[str, ...]] = ("pairs",)
     judged_on: ClassVar[str] = "pairs"
     ask_reads: ClassVar[str] = "pairs"
-    laws: ClassVar[frozenset[str]] = frozenset({"causality"})
+    laws: ClassVar[frozenset[str]] = frozenset({"causality", "padding", "cache"})
     metrics: ClassVar[tuple[Metric, ...]] = TRANSLATION_METRICS
     baselines: ClassVar[Mapping[str, type[Baseline]]] = TRANSLATION_BASELINES
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.foundation.errors import DataError
-from glassformer.model.config import ModelConfig
+from glassformer.model.config import LISTS, ModelConfig
 from glassformer.model.dims import Dims
 
 ACTIVATIONS = {
@@ -57,12 +57,15 @@ class Architecture(ABC):
 
     def objections(self, config: ModelConfig) -> list[str]:
         """Why this class cannot represent a model of ours, one reason per part, as ``key=value needs ...``."""
-        wrong = [
-            f"model.{slot}={getattr(config, slot).kind} is not {' or '.join(kinds)}"
+        wrong = [f"model.{slot} is a list over the layers" for slot in LISTS if isinstance(getattr(config, slot), tuple)]
+        first = config.of_layer(0)
+        chosen = {**first._asdict(), "head": config.head}
+        wrong += [
+            f"model.{slot}={chosen[slot].kind} is not {' or '.join(kinds)}"
             for slot, kinds in self.parts.items()
-            if getattr(config, slot).kind not in kinds
+            if chosen[slot].kind not in kinds
         ]
-        wrong += [f"model.mixer.{name}={value}" for name in ("scale", "masked") if (value := getattr(config.mixer, name, None))]
+        wrong += [f"model.mixer.{name}={value}" for name in ("scale", "masked") if (value := getattr(first.mixer, name, None))]
         if config.dims(vocabulary=1).attention_width != config.width:
             wrong.append(f"model.head_width={config.head_width} with model.heads={config.heads}")
         if config.causal != self.causal:
@@ -146,7 +149,7 @@ class Settings:
 
 def inner_of(config: ModelConfig, dims: Dims) -> int:
     """The inner width of a feed-forward that has one."""
-    inner: int = config.feedforward.inner_width(dims)  # type: ignore[attr-defined]
+    inner: int = config.of_layer(0).feedforward.inner_width(dims)  # type: ignore[attr-defined]
     return inner
 
 

@@ -38,7 +38,7 @@ from glassformer.runs.records import MetricsLog
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.multi_set_study import SetStudy
 from glassformer.study.planning.plan import BASE
-from glassformer.study.reporting.wording import LEAK_FOUND, STEP_FOUND, number
+from glassformer.study.reporting.wording import LEAK_FOUND, NOT_JUDGED, STEP_FOUND, number
 from glassformer.study.statistics.verdict import Verdict as StudyVerdict
 from glassformer.study.study import Study
 
@@ -191,8 +191,9 @@ def cost_points(study: Study, key: str) -> list[CostPoint]:
 def _taint(study: Study) -> str | None:
     """The warning over the table if it shows leaking runs (``allow_leaks``)."""
     shown = {name: facts for name, facts in study.book.variants.items() if facts.leak is not None and study.finished(name)}
-    leaking = [name for name, facts in shown.items() if not facts.step_differs]
-    sentences = [f"{name}: {STEP_FOUND}." for name in shown if name not in leaking]
+    leaking = [name for name, facts in shown.items() if not facts.step_differs and not facts.unjudged]
+    others = {name: facts for name, facts in shown.items() if name not in leaking}
+    sentences = [f"{name}: {NOT_JUDGED if facts.unjudged else STEP_FOUND}." for name, facts in others.items()]
     if leaking:
         what = f"{LEAK_FOUND}; these figures mean nothing and show what one would have believed."
         sentences.insert(0, f"{' and '.join(leaking)}: {what}")
