@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.foundation.registry import Slot, VariantConfig
+from glassformer.model.attention import attention_pattern
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims
 from glassformer.model.kv_cache import CachePlacement, KVCache, LayerCache
@@ -117,6 +118,68 @@ class CrossConfig(PartConfig):
 
     def build(self, dims: Dims) -> Mixer | None:
         """The mixer; None: there is none."""
+        raise NotImplementedError
+
+
+class QueryKeyMap(nn.Module):
+    """What happens to queries and keys before positions turn them and their products are formed; here: nothing."""
+
+    scale: float | None = None
+    """The factor on the products that fits these queries and keys; None: 1/sqrt(head width)."""
+
+    def forward(self, q_BHTE: Tensor, k_BGTE: Tensor) -> tuple[Tensor, Tensor]:
+        """Queries of H heads and keys of G heads, of the new tokens alone."""
+        return q_BHTE, k_BGTE
+
+
+class QueryKeyConfig(PartConfig):
+    """A slot inside softmax attention. Queries have ``dims.heads`` heads, keys have ``dims.kv_heads``."""
+
+    def build(self, dims: Dims) -> QueryKeyMap:
+        raise NotImplementedError
+
+
+class ScoreMap(nn.Module):
+    """What happens to the scaled products before biases of positions and the mask; here: nothing."""
+
+    def forward(self, scores_BHTS: Tensor) -> Tensor:
+        return scores_BHTS
+
+
+class ScoreConfig(PartConfig):
+    """A slot inside softmax attention."""
+
+    def build(self, dims: Dims) -> ScoreMap:
+        raise NotImplementedError
+
+
+class Normaliser(nn.Module):
+    """Scores -> pattern, how much of each value a query takes; here: softmax."""
+
+    def forward(self, scores_BHTS: Tensor, mask: Tensor | None) -> Tensor:
+        """``mask``: True where a query may attend, broadcastable to the scores; None: everywhere. Elsewhere: 0."""
+        return attention_pattern(scores_BHTS, mask)
+
+
+class NormaliserConfig(PartConfig):
+    """A slot inside softmax attention."""
+
+    def build(self, dims: Dims) -> Normaliser:
+        raise NotImplementedError
+
+
+class HeadOutput(nn.Module):
+    """What happens to the heads' outputs before they are merged; here: nothing."""
+
+    def forward(self, z_BHTE: Tensor, x_BTD: Tensor) -> Tensor:
+        """``x_BTD``: what the mixer read."""
+        return z_BHTE
+
+
+class OutputConfig(PartConfig):
+    """A slot inside softmax attention."""
+
+    def build(self, dims: Dims) -> HeadOutput:
         raise NotImplementedError
 
 
@@ -235,6 +298,12 @@ def needs_the_vocabulary(config: HeadConfig, dims: Dims) -> str | None:
 POSITIONS: Slot[PositionsConfig] = Slot("model.positions", "how positions are encoded", "glassformer.model.positions")
 MIXERS: Slot[MixerConfig] = Slot("model.mixer", "how tokens exchange information", "glassformer.model.mixers")
 CROSS: Slot[CrossConfig] = Slot("model.cross", "how a decoder attends to the source", "glassformer.model.cross")
+QUERY_KEY_MAPS: Slot[QueryKeyConfig] = Slot("model.mixer.qk", "what is done to queries and keys", "glassformer.model.qk")
+SCORE_MAPS: Slot[ScoreConfig] = Slot("model.mixer.scores", "what is done to attention scores", "glassformer.model.scores")
+NORMALISERS: Slot[NormaliserConfig] = Slot(
+    "model.mixer.normaliser", "how scores become attention weights", "glassformer.model.normalisers"
+)
+OUTPUTS: Slot[OutputConfig] = Slot("model.mixer.output", "what is done to the heads' outputs", "glassformer.model.outputs")
 MERGES: Slot[MergeConfig] = Slot("model.merge", "how attention heads are combined", "glassformer.model.merges")
 NORMS: Slot[NormConfig] = Slot("model.norm", "how vectors are normalised", "glassformer.model.norms")
 FEEDFORWARDS: Slot[FeedforwardConfig] = Slot(

@@ -147,6 +147,8 @@ class Transformer(Network):
         key_padding_mask_BS: Tensor | None = None,
         cache: ModelCache | None = None,
         segments_BT: Tensor | None = None,
+        document_ids_BS: Tensor | None = None,
+        prefix_lengths_B: Tensor | None = None,
         memory: Memory | None = None,
     ) -> Tensor:
         """Scores [B, T, V]. See ``features`` for the arguments."""
@@ -156,6 +158,8 @@ class Transformer(Network):
             key_padding_mask_BS=key_padding_mask_BS,
             cache=cache,
             segments_BT=segments_BT,
+            document_ids_BS=document_ids_BS,
+            prefix_lengths_B=prefix_lengths_B,
             memory=memory,
         )
         return self.logits(features_BTD, key_padding_mask_BS)
@@ -169,6 +173,8 @@ class Transformer(Network):
         cache: ModelCache | None = None,
         dropout_seed: Tensor | None = None,
         segments_BT: Tensor | None = None,
+        document_ids_BS: Tensor | None = None,
+        prefix_lengths_B: Tensor | None = None,
         memory: Memory | None = None,
     ) -> Tensor:
         """The vectors the head reads, [B, T, D].
@@ -177,6 +183,8 @@ class Transformer(Network):
         ``cache``: the keys and values of earlier tokens; those of the new tokens are added. ``dropout_seed``: of the dropout
         masks of embeddings and blocks, for compiled steps; without it, and inside attention, torch's generator draws them.
         ``segments_BT``: the segment of each token, for models with ``model.segments`` (0 everywhere unless told).
+        ``document_ids_BS``: the document of each token; a query sees its own document alone. ``prefix_lengths_B``: so many
+        tokens at the beginning of a row are seen by all others (prefix LM).
         ``memory``: what an encoder made of the sources, for a decoder that attends to them.
         """
         if ids_BT.shape[1] > self.dims.context:
@@ -186,6 +194,8 @@ class Transformer(Network):
             causal=self.dims.causal,
             position_ids_BT=position_ids_BT,
             key_padding_mask_BS=key_padding_mask_BS,
+            document_ids_BS=document_ids_BS,
+            prefix_lengths_B=prefix_lengths_B,
             dropout_masks=masks,
             memory=memory,
         )

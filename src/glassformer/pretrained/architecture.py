@@ -45,6 +45,8 @@ class Architecture(ABC):
     """Prefixes of weights that our model does not use; leaving them out is reported."""
     parts: ClassVar[Mapping[str, tuple[str, ...]]]
     """The kinds of our parts that this class can represent, by slot."""
+    mixer_settings: ClassVar[tuple[str, ...]] = ("bias",)
+    """The settings of a mixer that this class can represent."""
     causal: ClassVar[bool] = True
 
     @abstractmethod
@@ -57,6 +59,7 @@ class Architecture(ABC):
 
     def objections(self, config: ModelConfig) -> list[str]:
         """Why this class cannot represent a model of ours, one reason per part, as ``key=value needs ...``."""
+        known = {"kind", "fused", *self.mixer_settings}
         wrong = [f"model.{slot} is a list over the layers" for slot in LISTS if isinstance(getattr(config, slot), tuple)]
         first = config.of_layer(0)
         chosen = {**first._asdict(), "head": config.head}
@@ -65,7 +68,9 @@ class Architecture(ABC):
             for slot, kinds in self.parts.items()
             if chosen[slot].kind not in kinds
         ]
-        wrong += [f"model.mixer.{name}={value}" for name in ("scale", "masked") if (value := getattr(first.mixer, name, None))]
+        wrong += [
+            f"model.mixer.{name}={_plain(value)}" for name, value in first.mixer.non_defaults().items() if name not in known
+        ]
         if config.dims(vocabulary=1).attention_width != config.width:
             wrong.append(f"model.head_width={config.head_width} with model.heads={config.heads}")
         if config.causal != self.causal:
@@ -145,6 +150,11 @@ class Settings:
     def _or_default(self, name: str, default: Any) -> Any:
         value = self.values.get(name)
         return default if value is None else value
+
+
+def _plain(value: Any) -> Any:
+    """A setting as a recipe has it: a part by its name."""
+    return value.get("kind", value) if isinstance(value, Mapping) else value
 
 
 def inner_of(config: ModelConfig, dims: Dims) -> int:

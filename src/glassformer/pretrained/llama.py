@@ -27,6 +27,7 @@ class Llama(Architecture):
     )
     prefix: ClassVar[str] = "model."
     spare: ClassVar[tuple[str, ...]] = (".rotary_emb.inv_freq",)
+    mixer_settings: ClassVar[tuple[str, ...]] = ("bias", "kv_heads")
     parts: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "positions": ("rotary",),
         "mixer": ("dot", "grouped"),
@@ -78,7 +79,7 @@ class Llama(Architecture):
 
     def rules(self, config: ModelConfig, dims: Dims) -> list[Rule]:
         width, inner = dims.width, inner_of(config, dims)
-        of_keys = getattr(config.of_layer(0).mixer, "kv_heads", dims.heads) * dims.head_width
+        of_keys = _kv_heads(config) * dims.head_width
         rules = [
             Rule("embedding.weight", ("embed_tokens.weight",), (dims.vocabulary,)),
             Rule("final_norm.weight", ("norm.weight",), (width,)),
@@ -117,7 +118,7 @@ class Llama(Architecture):
             "hidden_size": dims.width,
             "num_hidden_layers": dims.layers,
             "num_attention_heads": dims.heads,
-            "num_key_value_heads": getattr(config.of_layer(0).mixer, "kv_heads", dims.heads),
+            "num_key_value_heads": _kv_heads(config),
             "max_position_embeddings": dims.context,
             "intermediate_size": inner_of(config, dims),
             "hidden_act": "silu",
@@ -131,6 +132,10 @@ class Llama(Architecture):
             "tie_word_embeddings": config.head.kind == "tied",
             **marks_of(tokenizer),
         }
+
+
+def _kv_heads(config: ModelConfig) -> int:
+    return getattr(config.of_layer(0).mixer, "kv_heads", None) or config.heads
 
 
 def _of_mixer(config: ModelConfig) -> bool:

@@ -74,8 +74,7 @@ class DotStep:
     def fits(attention: Attention) -> bool:
         mixer: Any = attention.mixer
         linear = type(mixer.qkv) is type(attention.output) is nn.Linear  # an adapted layer is more than its weight
-        usual = mixer.fused and mixer.scale is None and mixer.masked_S is None
-        return usual and linear and _only_taps(attention.heads, attention.merged, mixer.query, mixer.key, mixer.value)
+        return mixer.is_plain and linear and _only_taps(attention.heads, attention.merged, mixer.query, mixer.key, mixer.value)
 
     def refresh(self) -> None:
         _fold(self.norm, self.attention.mixer.qkv, into=self.qkv)
