@@ -38,6 +38,7 @@ from glassformer.pretrained.folders import is_folder
 from glassformer.pretrained.importing import cached_run
 from glassformer.recipe import Recipe
 from glassformer.runs.checkpoint import MODEL, Checkpoint, checkpoint_checksums, last_checkpoint, load_for_inference, step_named
+from glassformer.runs.diagnosis import Finding, diagnosis_of
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.film import read_snapshot
 from glassformer.runs.overview import in_html, in_one_line, progress_of, summary_of
@@ -549,6 +550,10 @@ class Run:
     def summary(self) -> dict[str, Any]:
         """Status, step, last loss and metric as plain values."""
         return summary_of(self.directory)
+
+    def diagnosis(self) -> list[Finding]:
+        """What is wrong with this run, from its records: each finding has a code, the sign that shows it, and what to do."""
+        return diagnosis_of(self.directory)
 
     def __repr__(self) -> str:
         return in_one_line(self.summary())
