@@ -1,4 +1,4 @@
-"""The interfaces of a model's parts: positions, mixer, merge, norm, feed-forward, block, head; and their slots.
+"""The interfaces of a model's parts: positions, mixer, merge, norm, feed-forward, block, stack, head; and their slots.
 
 A variant is one file in the slot's package: a config (choices; counts its parameters and FLOPs) above the module it
 builds. FLOPs are those of matrix products in one forward pass of the reference implementation, as torch's counter counts them.
@@ -7,9 +7,9 @@ builds. FLOPs are those of matrix products in one forward pass of the reference 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -255,6 +255,31 @@ class BlockConfig(PartConfig):
         raise NotImplementedError
 
 
+class Layer(Protocol):
+    """One layer of a pass: its block with its positions and its cache."""
+
+    def __call__(self, x_BTD: Tensor) -> Tensor: ...
+
+
+class Stack(nn.Module, ABC):
+    """The way from the embedding through the layers. Holds what it learns itself; the blocks are the model's."""
+
+    @abstractmethod
+    def forward(self, x_BTD: Tensor, layers: Sequence[Layer]) -> Tensor:
+        """The vectors after the last layer; each layer is called once, in order."""
+
+
+class StackConfig(PartConfig):
+    """Which block comes when, and what travels between the layers. Its cost is what it adds to the layers'."""
+
+    def block_of(self, dims: Dims, layer: int) -> int:
+        """The block that layer number ``layer`` applies; the same one again where blocks are shared."""
+        return layer
+
+    def build(self, dims: Dims) -> Stack:
+        raise NotImplementedError
+
+
 class LinearHead(nn.Module):
     """A head that is one product: ``weight`` [V, D], and ``bias`` [V] or None."""
 
@@ -310,4 +335,5 @@ FEEDFORWARDS: Slot[FeedforwardConfig] = Slot(
     "model.feedforward", "what is computed for each token alone", "glassformer.model.feedforwards"
 )
 BLOCKS: Slot[BlockConfig] = Slot("model.block", "how the parts of a layer are wired", "glassformer.model.blocks")
+STACKS: Slot[StackConfig] = Slot("model.stack", "what travels between the layers", "glassformer.model.stacks")
 HEADS: Slot[HeadConfig] = Slot("model.head", "how logits are computed", "glassformer.model.heads")

@@ -25,7 +25,7 @@ from glassformer.model.initialisation import initialise, keyed, start
 from glassformer.model.kv_cache import CachePlacement, KVCache, LayerCache, ModelCache
 from glassformer.model.memory import Memory
 from glassformer.model.network import Network
-from glassformer.model.slots import Block, CrossConfig, LayerParts, Merge, Mixer, Positions, PositionsConfig
+from glassformer.model.slots import Block, CrossConfig, Layer, LayerParts, Merge, Mixer, Positions, PositionsConfig
 from glassformer.model.tap import BY_HEAD, STREAM, Tap
 
 
@@ -92,7 +92,9 @@ class Transformer(Network):
         first, last = config.of_layer(0), config.last_layer
         self.embedding_norm = keyed(first.norm.build(dims), "embedding_norm") if config.embedding_norm else nn.Identity()
         self.dropout = Dropout(dims.dropout)
-        self.blocks = nn.ModuleList(self._block(layer) for layer in range(dims.layers))
+        self.blocks = nn.ModuleList(self._block(block) for block in range(config.num_blocks))
+        self.order = config.order
+        self.stack = keyed(config.stack.build(dims), "stack")
         self.final_norm = keyed(last.norm.build(dims), "final_norm") if last.block.norm_at_end else nn.Identity()
         self.head = keyed(config.head.build(dims, self.embedding), "head")
         self.embedded, self.final = Tap(STREAM), Tap(STREAM)
@@ -204,10 +206,13 @@ class Transformer(Network):
         )
         x_BTD = self.embedding_norm(self._with_segments(x_BTD, segments_BT))
         x_BTD = self.embedded(_in_stream_precision(self.dropout(x_BTD, masks)))
-        for layer, block in enumerate(self.blocks):
-            of_layer = None if cache is None else cache.layers[layer]
-            x_BTD = block(x_BTD, attention_context, self.positions.of_layer(layer), of_layer)
-        return self.final(self.final_norm(x_BTD))
+        caches: Sequence[LayerCache | None] = [None] * len(self.order) if cache is None else cache.layers
+        layers = [self._layer(block, attention_context, of_layer) for block, of_layer in zip(self.order, caches)]
+        return self.final(self.final_norm(self.stack(x_BTD, layers)))
+
+    def _layer(self, block: int, attention_context: AttentionContext, cache: LayerCache | None) -> Layer:
+        positions = self.positions.of_layer(block)
+        return lambda x_BTD: self.blocks[block](x_BTD, attention_context, positions, cache)
 
     def _with_segments(self, x_BTD: Tensor, segments_BT: Tensor | None) -> Tensor:
         if self.segments is None:
@@ -230,13 +235,13 @@ class Transformer(Network):
     def new_cache(self, *, capacity: int | None = None, rows: int | None = None) -> ModelCache:
         """An empty KV cache for up to ``rows`` rows (those of the first pass, unless told) of ``capacity`` positions."""
         placement = CachePlacement(capacity=capacity or self.dims.context, rows=rows)
-        mixers = [next((part for part in block.modules() if isinstance(part, Mixer)), None) for block in self.blocks]
+        blocks = [self.blocks[block] for block in self.order]
+        mixers = [next((part for part in block.modules() if isinstance(part, Mixer)), None) for block in blocks]
         return ModelCache(placement, [mixer.new_cache(placement) if mixer else KVCache(placement) for mixer in mixers])
 
     def cache_bytes(self, *, rows: int, capacity: int) -> int:
         """The most that the KV cache of so many rows and positions takes."""
-        layers = range(self.dims.layers)
-        width = sum(self.config.of_layer(layer).mixer.cache_width(replace(self.dims, layer=layer)) for layer in layers)
+        width = sum(self.config.of_layer(block).mixer.cache_width(replace(self.dims, layer=block)) for block in self.order)
         return rows * capacity * width * self.embedding.weight.element_size()
 
 

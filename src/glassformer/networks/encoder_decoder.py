@@ -110,24 +110,25 @@ class EncoderDecoderConfig(ModelConfig):
         if self.cross.build(dims) is None:
             return tuple(found)
 
-        def part(name: str, parameters: int, flops: int) -> PartCost:
-            return PartCost(f"decoder: {name}", dims.layers, parameters, flops, 2 * flops)
+        blocks = [(replace(dims, layer=block), decoder.of_layer(block)) for block in range(decoder.num_blocks)]
+        applied, output = len(decoder.order), matmul_flops(batch * length, dims.attention_width, dims.width)
 
-        layers = [(replace(dims, layer=layer), decoder.of_layer(layer)) for layer in range(dims.layers)]
-        output = matmul_flops(batch * length, dims.attention_width, dims.width)
+        def part(name: str, parameters: int, flops: int) -> PartCost:
+            return PartCost(f"decoder: {name}", len(blocks), parameters, flops, 2 * flops)
+
         return (
             *found,
             part(
                 f"cross ({self.cross.kind})",
-                sum(self.cross.parameters(at) for at, _ in layers),
-                sum(self.cross.flops(at, batch, length) for at, _ in layers),
+                sum(self.cross.parameters(at) for at, _ in blocks),
+                sum(self.cross.flops(blocks[block][0], batch, length) for block in decoder.order),
             ),
             part(
                 "cross output projection",
-                len(layers) * dims.linear_parameters(dims.attention_width, dims.width),
-                len(layers) * output,
+                len(blocks) * dims.linear_parameters(dims.attention_width, dims.width),
+                applied * output,
             ),
-            part("cross norm", sum(one.norm.parameters(at) for at, one in layers), 0),
+            part("cross norm", sum(one.norm.parameters(at) for at, one in blocks), 0),
         )
 
     def _activation_bytes(self, vocabulary: int, outputs: int | None, batch: int) -> int:
