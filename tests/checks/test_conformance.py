@@ -163,7 +163,7 @@ def test_wrong_shape() -> None:
     class SwappedConfig(MergeConfig):
         """Loses a number."""
 
-        def build(self, dims: Dims, layer: int) -> Merge:
+        def build(self, dims: Dims) -> Merge:
             return Swapped()
 
     MERGES.variant("for_tests")(SwappedConfig)

@@ -101,6 +101,8 @@ def imported_like(model: Any, place: Path) -> Path:
 NO_CLASS = [
     ({"positions": "alibi"}, "model.positions=alibi is not learned or sinusoidal or none, which GPT2LMHeadModel"),
     ({"mixer": "synthesizer"}, "model.mixer=synthesizer is not dot"),
+    ({"mixer": ["dot", "synthesizer"]}, "model.mixer is a list over the layers"),
+    ({"stack": "shared"}, "model.stack=shared is not plain"),
     ({"merge": "shuffle"}, "model.merge=shuffle is not concat"),
     ({"head": "tied-frequency"}, "model.head=tied-frequency is not tied or untied"),
     ({"head": {"kind": "untied", "bias": True}}, "model.head.bias=true"),

@@ -33,7 +33,18 @@ from glassformer.model.transformer import Transformer, build_model
 
 SIZES = {"width": 12, "heads": 3, "layers": 2, "context": 11}
 ROWS, LENGTH, VOCABULARY = 5, 7, 13
-SLOTS = ("model.positions", "model.mixer", "model.merge", "model.norm", "model.feedforward", "model.block", "model.head")
+ATTENTION_SLOTS = ("model.mixer.qk", "model.mixer.scores", "model.mixer.normaliser", "model.mixer.output")
+SLOTS = (
+    "model.positions",
+    "model.mixer",
+    *ATTENTION_SLOTS,
+    "model.merge",
+    "model.norm",
+    "model.feedforward",
+    "model.block",
+    "model.stack",
+    "model.head",
+)
 
 
 @dataclass(frozen=True)
@@ -57,7 +68,9 @@ class VariantExample:
     @cached_property
     def config(self) -> ModelConfig:
         """A model config in which the variant has an effect."""
-        around: dict[str, Any] = {**SIZES, "causal": self.causal, self.slot.removeprefix("model."): self.part}
+        section, _, inside = self.slot.removeprefix("model.").partition(".")
+        chosen = {"kind": "dot", inside: self.part} if inside else self.part
+        around: dict[str, Any] = {**SIZES, "causal": self.causal, section: chosen}
         if self.slot == "model.mixer" and "embedding" not in MIXERS.get(self.kind).accepts_positions:
             around["positions"] = next(
                 name for name in POSITIONS.names() if POSITIONS.get(name).applies_to in MIXERS.get(self.kind).accepts_positions

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.foundation.errors import DataError
-from glassformer.model.config import ModelConfig
+from glassformer.model.config import LISTS, ModelConfig
 from glassformer.model.dims import Dims
 
 ACTIVATIONS = {
@@ -45,6 +45,8 @@ class Architecture(ABC):
     """Prefixes of weights that our model does not use; leaving them out is reported."""
     parts: ClassVar[Mapping[str, tuple[str, ...]]]
     """The kinds of our parts that this class can represent, by slot."""
+    mixer_settings: ClassVar[tuple[str, ...]] = ("bias",)
+    """The settings of a mixer that this class can represent."""
     causal: ClassVar[bool] = True
 
     @abstractmethod
@@ -57,14 +59,22 @@ class Architecture(ABC):
 
     def objections(self, config: ModelConfig) -> list[str]:
         """Why this class cannot represent a model of ours, one reason per part, as ``key=value needs ...``."""
-        wrong = [
-            f"model.{slot}={getattr(config, slot).kind} is not {' or '.join(kinds)}"
+        known = {"kind", "fused", *self.mixer_settings}
+        wrong = [f"model.{slot} is a list over the layers" for slot in LISTS if isinstance(getattr(config, slot), tuple)]
+        first = config.of_layer(0)
+        chosen = {**first._asdict(), "head": config.head}
+        wrong += [
+            f"model.{slot}={chosen[slot].kind} is not {' or '.join(kinds)}"
             for slot, kinds in self.parts.items()
-            if getattr(config, slot).kind not in kinds
+            if chosen[slot].kind not in kinds
         ]
-        wrong += [f"model.mixer.{name}={value}" for name in ("scale", "masked") if (value := getattr(config.mixer, name, None))]
+        wrong += [
+            f"model.mixer.{name}={_plain(value)}" for name, value in first.mixer.non_defaults().items() if name not in known
+        ]
         if config.dims(vocabulary=1).attention_width != config.width:
             wrong.append(f"model.head_width={config.head_width} with model.heads={config.heads}")
+        if config.stack.kind != "plain":
+            wrong.append(f"model.stack={config.stack.kind} is not plain")
         if config.causal != self.causal:
             wrong.append(f"model.causal={str(config.causal).lower()}")
         if self.causal and getattr(config.head, "bias", None):
@@ -144,9 +154,14 @@ class Settings:
         return default if value is None else value
 
 
+def _plain(value: Any) -> Any:
+    """A setting as a recipe has it: a part by its name."""
+    return value.get("kind", value) if isinstance(value, Mapping) else value
+
+
 def inner_of(config: ModelConfig, dims: Dims) -> int:
     """The inner width of a feed-forward that has one."""
-    inner: int = config.feedforward.inner_width(dims)  # type: ignore[attr-defined]
+    inner: int = config.of_layer(0).feedforward.inner_width(dims)  # type: ignore[attr-defined]
     return inner
 
 

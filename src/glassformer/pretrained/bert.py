@@ -71,7 +71,7 @@ class EncoderArchitecture(Architecture, ABC):
 
     def rules(self, config: ModelConfig, dims: Dims) -> list[Rule]:
         width, inner = dims.width, inner_of(config, dims)
-        places = dims.context + getattr(config.positions, "offset", 0)
+        places = dims.context + getattr(config.of_layer(0).positions, "offset", 0)
         rules = [
             Rule("embedding.weight", ("embeddings.word_embeddings.weight",), (dims.vocabulary,)),
             Rule("positions.table.weight", ("embeddings.position_embeddings.weight",), (places,)),
@@ -104,8 +104,9 @@ class EncoderArchitecture(Architecture, ABC):
         return wrong
 
     def _head_fits(self, config: ModelConfig) -> bool:
-        same_eps = config.norm.kind == "layer" and getattr(config.head, "eps", None) == getattr(config.norm, "eps", None)
-        return same_eps and getattr(config.head, "activation", None) == self.activation_of_head(config.feedforward.kind)
+        first, head = config.of_layer(0), config.head
+        same_eps = first.norm.kind == "layer" and getattr(head, "eps", None) == getattr(first.norm, "eps", None)
+        return same_eps and getattr(head, "activation", None) == self.activation_of_head(first.feedforward.kind)
 
     def class_of(self, config: ModelConfig) -> str:
         return self.name if config.head.kind == "masked" else self.bare
@@ -115,10 +116,10 @@ class EncoderArchitecture(Architecture, ABC):
             "hidden_size": dims.width,
             "num_hidden_layers": dims.layers,
             "num_attention_heads": dims.heads,
-            "max_position_embeddings": dims.context + getattr(config.positions, "offset", 0),
+            "max_position_embeddings": dims.context + getattr(config.of_layer(0).positions, "offset", 0),
             "intermediate_size": inner_of(config, dims),
-            "hidden_act": ACTIVATION_NAMES[config.feedforward.kind],
-            "layer_norm_eps": getattr(config.norm, "eps", None),
+            "hidden_act": ACTIVATION_NAMES[config.of_layer(0).feedforward.kind],
+            "layer_norm_eps": getattr(config.of_layer(0).norm, "eps", None),
             "hidden_dropout_prob": dims.dropout,
             "attention_probs_dropout_prob": dims.dropout,
             "type_vocab_size": max(1, config.segments),
@@ -140,7 +141,7 @@ class BERT(EncoderArchitecture):
     head_bias: ClassVar[str] = "cls.predictions.bias"
 
     def objections(self, config: ModelConfig) -> list[str]:
-        offset = getattr(config.positions, "offset", 0)
+        offset = getattr(config.of_layer(0).positions, "offset", 0)
         return [*super().objections(config), *([f"model.positions.offset={offset}"] if offset else [])]
 
     def copies(self, config: ModelConfig) -> dict[str, str]:
@@ -169,11 +170,14 @@ class RoBERTa(EncoderArchitecture):
         return "gelu"
 
     def objections(self, config: ModelConfig) -> list[str]:
-        offset = getattr(config.positions, "offset", 0)
+        offset = getattr(config.of_layer(0).positions, "offset", 0)
         return [*super().objections(config), *([] if offset else [f"model.positions.offset={offset}"])]
 
     def write(self, config: ModelConfig, dims: Dims, tokenizer: Tokenizer) -> dict[str, Any]:
-        return {**super().write(config, dims, tokenizer), "pad_token_id": getattr(config.positions, "offset", 2) - 1}
+        return {
+            **super().write(config, dims, tokenizer),
+            "pad_token_id": getattr(config.of_layer(0).positions, "offset", 2) - 1,
+        }
 
     def copies(self, config: ModelConfig) -> dict[str, str]:
         decoder = "lm_head.decoder"

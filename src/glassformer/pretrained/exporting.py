@@ -52,7 +52,11 @@ def fitting_architecture(config: ModelConfig) -> Architecture:
 def export(run: RunDirectory, model: nn.Module, tokenizer: Tokenizer, folder: Path, *, step: int) -> Exported:
     """Writes the folder atomically. The files of the run are read for the model card, and not modified."""
     if not isinstance(model, Transformer):
-        raise ConfigError("This network is not built from our parts, so it has no form to export; export the run it came from.")
+        raise ConfigError(
+            f"model.kind={run.read_recipe()['model'].get('kind', 'transformer')} is not built from our parts, so transformers "
+            f"has no class for it; its weights are in {run.checkpoint(step)}, as safetensors.",
+            reason="own-network-not-exported",
+        )
     config = model.config
     architecture = fitting_architecture(config)
     document = document_of(tokenizer)
@@ -85,7 +89,7 @@ def export(run: RunDirectory, model: nn.Module, tokenizer: Tokenizer, folder: Pa
 def _tensors(model: Transformer) -> dict[str, Tensor]:
     """Our tensors by name; computed positions become a table."""
     tensors: dict[str, Tensor] = dict(model.named_parameters())
-    if type(model.config.positions).applies_to == "embedding" and "positions.table.weight" not in tensors:
+    if type(model.config.of_layer(0).positions).applies_to == "embedding" and "positions.table.weight" not in tensors:
         weight, places = model.embedding.weight, torch.arange(model.dims.context, device=model.embedding.weight.device)
         nothing_1TD = torch.zeros(1, model.dims.context, model.dims.width, device=weight.device, dtype=weight.dtype)
         tensors["positions.table.weight"] = model.positions.embed(nothing_1TD, places.unsqueeze(0))[0]

@@ -72,8 +72,8 @@ class GPT2(Architecture):
 
     def objections(self, config: ModelConfig) -> list[str]:
         wrong = super().objections(config)
-        if getattr(config.positions, "offset", None):
-            wrong.append(f"model.positions.offset={getattr(config.positions, 'offset', None)}")
+        if getattr(config.of_layer(0).positions, "offset", None):
+            wrong.append(f"model.positions.offset={getattr(config.of_layer(0).positions, 'offset', None)}")
         return wrong
 
     def copies(self, config: ModelConfig) -> dict[str, str]:
@@ -86,8 +86,8 @@ class GPT2(Architecture):
             "n_head": dims.heads,
             "n_positions": dims.context,
             "n_inner": inner_of(config, dims),
-            "activation_function": ACTIVATION_NAMES[config.feedforward.kind],
-            "layer_norm_epsilon": getattr(config.norm, "eps", None),
+            "activation_function": ACTIVATION_NAMES[config.of_layer(0).feedforward.kind],
+            "layer_norm_epsilon": getattr(config.of_layer(0).norm, "eps", None),
             "resid_pdrop": dims.dropout,
             "embd_pdrop": dims.dropout,
             "attn_pdrop": dims.dropout,

@@ -1,7 +1,8 @@
 """Classification heads of pretrained encoders: a linear map of pooled vectors, or the head of the transformers class.
 
 ``own`` is BERT's pooler and linear map, or the two layers of RoBERTa, ELECTRA and DistilBERT, with transformers' names: a
-folder of it is opened by AutoModelForSequenceClassification. ``mean`` and ``first`` are one linear map and work for every encoder.
+folder of it is opened by AutoModelForSequenceClassification. ``mean`` and ``first`` are one linear map and work for every
+encoder.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ class Llama(Architecture):
     )
     prefix: ClassVar[str] = "model."
     spare: ClassVar[tuple[str, ...]] = (".rotary_emb.inv_freq",)
+    mixer_settings: ClassVar[tuple[str, ...]] = ("bias", "kv_heads")
     parts: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "positions": ("rotary",),
         "mixer": ("dot", "grouped"),
@@ -78,7 +79,7 @@ class Llama(Architecture):
 
     def rules(self, config: ModelConfig, dims: Dims) -> list[Rule]:
         width, inner = dims.width, inner_of(config, dims)
-        of_keys = getattr(config.mixer, "kv_heads", dims.heads) * dims.head_width
+        of_keys = _kv_heads(config) * dims.head_width
         rules = [
             Rule("embedding.weight", ("embed_tokens.weight",), (dims.vocabulary,)),
             Rule("final_norm.weight", ("norm.weight",), (width,)),
@@ -112,16 +113,16 @@ class Llama(Architecture):
         return {"lm_head.weight": "embed_tokens.weight"} if config.head.kind == "tied" else {}
 
     def write(self, config: ModelConfig, dims: Dims, tokenizer: Tokenizer) -> dict[str, Any]:
-        base = getattr(config.positions, "base", None)
+        base = getattr(config.of_layer(0).positions, "base", None)
         return {
             "hidden_size": dims.width,
             "num_hidden_layers": dims.layers,
             "num_attention_heads": dims.heads,
-            "num_key_value_heads": getattr(config.mixer, "kv_heads", dims.heads),
+            "num_key_value_heads": _kv_heads(config),
             "max_position_embeddings": dims.context,
             "intermediate_size": inner_of(config, dims),
             "hidden_act": "silu",
-            "rms_norm_eps": getattr(config.norm, "eps", None),
+            "rms_norm_eps": getattr(config.of_layer(0).norm, "eps", None),
             "rope_theta": base,
             "rope_parameters": {"rope_type": "default", "rope_theta": base},
             "attention_dropout": dims.dropout,
@@ -133,9 +134,13 @@ class Llama(Architecture):
         }
 
 
+def _kv_heads(config: ModelConfig) -> int:
+    return getattr(config.of_layer(0).mixer, "kv_heads", None) or config.heads
+
+
 def _of_mixer(config: ModelConfig) -> bool:
     """Whether queries, keys and values have biases."""
-    own = getattr(config.mixer, "bias", None)
+    own = getattr(config.of_layer(0).mixer, "bias", None)
     return config.bias if own is None else bool(own)
 
 

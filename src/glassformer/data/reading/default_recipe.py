@@ -1,8 +1,8 @@
 """A user's text or table -> the plain values of a small recipe for it, and a sentence that says what was chosen.
 
 A table (csv, tsv, jsonl, parquet) with a column of labels gets a classifier, anything else a character model. Sizes follow
-the length of the file, so that the run ends in a minute or two on a laptop and learns something. Reads nothing but the file's size and
-the names of a table's columns. A start, not an answer: the run's recipe.yaml holds all of it, to be changed.
+the length of the file, so that the run ends in a minute or two on a laptop and learns something. Reads nothing but the
+file's size and the names of a table's columns. A start, not an answer: the run's recipe.yaml holds all of it, to be changed.
 """
 
 from __future__ import annotations
