@@ -18,6 +18,7 @@ from glassformer.data.data_kinds import PreparedData, data_kind
 from glassformer.data.labels.label_batches import encode_texts
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
+from glassformer.data.tokenizers.two import target_side
 from glassformer.evaluation.abstaining import AbstainRule, Answer, AskOptions
 from glassformer.evaluation.interval_estimates import TwoCheckpoints, paired
 from glassformer.evaluation.results import Baseline, Evaluation, Evaluator, Outcomes, save_evaluation, saved_evaluation
@@ -26,11 +27,14 @@ from glassformer.foundation.errors import BadArgument, ConfigError, GlassformerE
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime, choose_device, generation_precision
+from glassformer.generation.sampling import Sampling
 from glassformer.generation.texts import Sample, generate_texts, prompt_ids
+from glassformer.generation.translation import Translation
 from glassformer.lens.look import Look
 from glassformer.model.kernels import read_triton_ahead
 from glassformer.model.network import MODELS, Network
-from glassformer.pretrained.exporting import Exported, export
+from glassformer.networks.classifier_import import cached_classifier, is_classifier
+from glassformer.pretrained.exporting import Exported, export, model_card
 from glassformer.pretrained.folders import is_folder
 from glassformer.pretrained.importing import cached_run
 from glassformer.recipe import Recipe
@@ -50,7 +54,7 @@ def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), recheck: boo
     load_plugins(plugins)
     directory = RunDirectory(Path(folder))
     if not directory.exists() and is_folder(folder):
-        directory = cached_run(folder)
+        directory = cached_classifier(folder) if is_classifier(folder) else cached_run(folder)
     directory.require()
     return Run(directory, watch, recheck=recheck)
 
@@ -65,6 +69,7 @@ class Run:
         self._models: dict[int, Network] = {}
         self._evaluators: dict[tuple[int, bool], Evaluator] = {}
         self._generator: tuple[int, str, Network] | None = None
+        self._asked: tuple[int, Network] | None = None
 
     @property
     def folder(self) -> Path:
@@ -143,18 +148,34 @@ class Run:
         """The run's record of its data."""
         return self.directory.read_environment().get("data")
 
-    def save_pretrained(self, folder: Path | str, *, checkpoint: str | int = "last", merge: bool = False) -> Exported:
+    def save_pretrained(
+        self, folder: Path | str, *, checkpoint: str | int = "last", merge: bool = False, bare: bool = False
+    ) -> Exported:
         """Writes the model as a folder that transformers opens; raises naming parts that no class there has.
 
-        A tuned encoder's adapter is written in peft's format; ``merge``: as one plain folder instead.
+        A tuned encoder's adapter is written in peft's format; ``merge``: as one plain folder instead. ``bare``: a head that
+        transformers has no class for is written beside the encoder.
         """
         found = self.checkpoint(checkpoint)
         network: Any = self._fresh_model(found)
         if hasattr(network, "save_pretrained"):
-            labels = (self._data_record or {}).get("labels", {})
-            exported: Exported = network.save_pretrained(Path(folder), label_names=list(labels.values()), merge=merge)
+
+            def card(class_name: str, loading: str, notes: Sequence[str]) -> str:
+                parameters = sum(parameter.numel() for parameter in network.parameters())
+                return model_card(
+                    self.directory, class_name, parameters=parameters, step=found.step, notes=notes, loading=loading
+                )
+
+            exported: Exported = network.save_pretrained(
+                Path(folder), label_names=self.label_names, merge=merge, bare=bare, card=card
+            )
             return exported
         return export(self.directory, network, self.tokenizer, Path(folder), step=found.step)
+
+    @property
+    def label_names(self) -> list[str]:
+        """The labels of a classifier, in the order of its scores; empty for other runs."""
+        return [str(name) for name in ((self._data_record or {}).get("labels") or {}).values()]
 
     def untrained(self, recipe: Recipe | None = None) -> Any:
         """The model as it was initialised, before any training. ``recipe``: another one with the same weights."""
@@ -423,18 +444,26 @@ class Run:
             )
         rule = self.abstain_rule(checkpoint) if abstain else None
         options = AskOptions(beams=beams, abstain_below=abstain_below, abstain_by=rule)
-        objective, device = self.recipe.objective, choose_device("auto")
+        objective = self.recipe.objective
         items = self.question_texts(questions) if isinstance(questions, str | list | tuple) else questions
         if not hasattr(items, "answers"):
             raise UsageError(
                 f"ask takes a text, a list of texts, or the result of Run.questions(FILE), not {questions!r}.",
                 reason="not-a-question",
             )
-        network: Any = self._fresh_model(self.checkpoint(checkpoint))
         tools = assembly.tools_for(self.recipe, self.tokenizer)
         if remark := objective.remark_on(items, tools):
             self._say_once(remark)
-        return objective.ask(network.to(device), items, tools, options)
+        return objective.ask(self._answering_model(checkpoint), items, tools, options)
+
+    def _answering_model(self, which: str | int = "last") -> Network:
+        """The unmodified model of a checkpoint on its device; the last one is cached."""
+        if self._asked is not None and self._asked[0] == self._step_of(which):
+            return self._asked[1]
+        found = self.checkpoint(which)
+        if self._asked is None or self._asked[0] != found.step:  # else the newest is damaged
+            self._asked = (found.step, self._fresh_model(found).to(choose_device("auto")))
+        return self._asked[1]
 
     def abstain_rule(self, checkpoint: str | int = "last") -> AbstainRule:
         """The abstention rule fitted by the evaluation on validation, which is run here if none is saved."""
@@ -502,6 +531,46 @@ class Run:
             say=watch.say,
         )
 
+    def translate(
+        self,
+        texts: str | Sequence[str] | Any,
+        *,
+        beams: int | None = None,
+        length_penalty: float | None = None,
+        temperature: float = 0.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int = 0,
+        checkpoint: str | int = "last",
+    ) -> list[Translation]:
+        """The translation of each text, for a run with objective translate; greedy, unless ``beams`` or a ``temperature``.
+
+        ``texts``: strings, or the result of ``Run.questions(FILE)``. ``beams`` and ``length_penalty``: as in the recipe unless
+        told. With a ``temperature`` a translation is sampled.
+        """
+        objective: Any = self.recipe.objective
+        if objective.ask_reads != "pairs":
+            raise UsageError(
+                f"objective={objective.kind} translates nothing; use a run whose objective is translate.",
+                reason="translates-nothing",
+            )
+        if temperature and (beams or 1) > 1:
+            raise UsageError(
+                f"--beams {beams} searches and --temperature {temperature:g} samples; give one of them.",
+                reason="beams-and-sample",
+            )
+        sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p) if temperature else None
+        items: Any = self.question_texts(texts) if isinstance(texts, str | list | tuple) else texts
+        network = self._fresh_model(self.checkpoint(checkpoint)).to(choose_device("auto"))
+        tools, target = assembly.tools_for(self.recipe, self.tokenizer), target_side(self.tokenizer)
+        found = objective.translate(
+            network, items, tools, beams=beams, length_penalty=length_penalty, sampling=sampling, seed=seed
+        )
+        return [
+            Translation(source, text, ones[0].log_probability, [target.decode(list(one.ids)).strip() for one in ones[1:]])
+            for source, (text, ones) in zip(items.sources, found)
+        ]
+
     def _generating_model(self, which: str | int, precision: str, watch: Watcher) -> Network:
         """The model of a checkpoint, ready to generate on its device in ``precision``; in bf16 its scores are checked first.
 
@@ -535,8 +604,7 @@ class Run:
             ids = [int(token) for token in encode_texts(self.tokenizer, items, 1 << 20).ids[0]]
         else:
             ids = prompt_ids(self.tokenizer, text)
-        labels = [str(label) for label in (self._data_record or {}).get("labels", {}).values()]
-        return Look(network, self.tokenizer, ids, hide=hide, name=name, labels=labels)
+        return Look(network, self.tokenizer, ids, hide=hide, name=name, labels=self.label_names)
 
     def network_at(self, which: str | int = "last") -> Any:
         """The network of a checkpoint, of a step of the film, ``untrained``, or ``0``: before the first step."""

@@ -148,7 +148,7 @@ class LabelsConfig(ObjectiveConfig):
 class LabelBatches:
     """Padded batches of labelled texts, by step number."""
 
-    def __init__(self, groups: LengthGroups) -> None:
+    def __init__(self, groups: LengthGroups[EncodedTexts]) -> None:
         self.groups = groups
 
     @property
