@@ -18,6 +18,7 @@ from glassformer.data.data_kinds import PreparedData, data_kind
 from glassformer.data.labels.label_batches import encode_texts
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
+from glassformer.data.tokenizers.two import target_side
 from glassformer.evaluation.abstaining import AbstainRule, Answer, AskOptions
 from glassformer.evaluation.interval_estimates import TwoCheckpoints, paired
 from glassformer.evaluation.results import Baseline, Evaluation, Evaluator, Outcomes, save_evaluation, saved_evaluation
@@ -26,7 +27,9 @@ from glassformer.foundation.errors import GlassformerError, RunError, UsageError
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime, choose_device, generation_precision
+from glassformer.generation.sampling import Sampling
 from glassformer.generation.texts import Sample, generate_texts, prompt_ids
+from glassformer.generation.translation import Translation
 from glassformer.lens.look import Look
 from glassformer.model.kernels import read_triton_ahead
 from glassformer.model.network import Network
@@ -35,6 +38,7 @@ from glassformer.pretrained.folders import is_folder
 from glassformer.pretrained.importing import cached_run
 from glassformer.recipe import Recipe
 from glassformer.runs.checkpoint import MODEL, Checkpoint, checkpoint_checksums, last_checkpoint, load_for_inference, step_named
+from glassformer.runs.diagnosis import Finding, diagnosis_of
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.film import read_snapshot
 from glassformer.runs.overview import in_html, in_one_line, progress_of, summary_of
@@ -450,6 +454,46 @@ class Run:
             say=watch.say,
         )
 
+    def translate(
+        self,
+        texts: str | Sequence[str] | Any,
+        *,
+        beams: int | None = None,
+        length_penalty: float | None = None,
+        temperature: float = 0.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int = 0,
+        checkpoint: str | int = "last",
+    ) -> list[Translation]:
+        """The translation of each text, for a run with objective translate; greedy, unless ``beams`` or a ``temperature``.
+
+        ``texts``: strings, or the result of ``Run.questions(FILE)``. ``beams`` and ``length_penalty``: as in the recipe unless
+        told. With a ``temperature`` a translation is sampled.
+        """
+        objective: Any = self.recipe.objective
+        if objective.ask_reads != "pairs":
+            raise UsageError(
+                f"objective={objective.kind} translates nothing; use a run whose objective is translate.",
+                reason="translates-nothing",
+            )
+        if temperature and (beams or 1) > 1:
+            raise UsageError(
+                f"--beams {beams} searches and --temperature {temperature:g} samples; give one of them.",
+                reason="beams-and-sample",
+            )
+        sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p) if temperature else None
+        items: Any = self.question_texts(texts) if isinstance(texts, str | list | tuple) else texts
+        network = self._fresh_model(self.checkpoint(checkpoint)).to(choose_device("auto"))
+        tools, target = assembly.tools_for(self.recipe, self.tokenizer), target_side(self.tokenizer)
+        found = objective.translate(
+            network, items, tools, beams=beams, length_penalty=length_penalty, sampling=sampling, seed=seed
+        )
+        return [
+            Translation(source, text, ones[0].log_probability, [target.decode(list(one.ids)).strip() for one in ones[1:]])
+            for source, (text, ones) in zip(items.sources, found)
+        ]
+
     def _generating_model(self, which: str | int, precision: str, watch: Watcher) -> Network:
         """The model of a checkpoint, ready to generate on its device in ``precision``; in bf16 its scores are checked first.
 
@@ -506,6 +550,10 @@ class Run:
     def summary(self) -> dict[str, Any]:
         """Status, step, last loss and metric as plain values."""
         return summary_of(self.directory)
+
+    def diagnosis(self) -> list[Finding]:
+        """What is wrong with this run, from its records: each finding has a code, the sign that shows it, and what to do."""
+        return diagnosis_of(self.directory)
 
     def __repr__(self) -> str:
         return in_one_line(self.summary())

@@ -9,6 +9,7 @@ import pytest
 
 from glassformer.experiment import train
 from glassformer.runs.directory import RunDirectory
+from glassformer.web.routes.runs import evaluation_of
 
 
 def test_figures_for_people_and_as_json(cli, trained) -> None:
@@ -194,3 +195,15 @@ def test_texts_of_two_files_with_one_name_are_not_paired(cli, judges, tmp_path) 
     assert answer.code == 1
     assert "were evaluated on different items, so they cannot be paired; give one file for both with --data" in answer.sentence
     assert counted(cli("evaluate", one, "--against", stranger, "--data", file, "--json").json) == 60
+
+
+def test_what_was_measured_is_in_the_run_for_the_page(cli, trained, tmp_path) -> None:
+    shutil.copytree(trained, tmp_path / "run")
+    run = RunDirectory(tmp_path / "run")
+    run.evaluation_file("validation", 12).unlink(missing_ok=True)
+    cli("evaluate", tmp_path / "run", "--checkpoint", "8")
+    assert evaluation_of(run) is None
+    document = cli("evaluate", tmp_path / "run", "--json").json
+    saved = evaluation_of(run)
+    assert saved is not None
+    assert saved.to_dict()["metrics"] == document["metrics"]

@@ -42,6 +42,7 @@ SLOTS = (
     "model.norm",
     "model.feedforward",
     "model.block",
+    "model.stack",
     "model.head",
 )
 

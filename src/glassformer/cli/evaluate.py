@@ -58,6 +58,7 @@ def command(
 
     Language models: loss, perplexities, bits per byte. Labels: accuracy, macro F1. Answers: exact match, calibration.
     """
+    from glassformer.evaluation.results import save_evaluation
     from glassformer.run import load
 
     _refuse_contradictions(split, data, text, against)
@@ -73,6 +74,8 @@ def command(
                 split, data=data, predictions=predictions, checkpoint=checkpoint, allow_leaks=allow_leaks, watch=watch
             )
             results = [evaluation]
+            if data is None and split in (None, "validation") and checkpoint == "last":  # the page and the report show it
+                save_evaluation(loaded.directory, "validation", evaluation)
             if data is None:
                 own_texts = loaded.evaluate_own_texts(checkpoint=checkpoint, allow_leaks=allow_leaks, watch=watch)
     paired = None

@@ -26,6 +26,7 @@ VERBS = (
     "evaluate",
     "generate",
     "ask",
+    "translate",
     "look",
     "runs",
     "report",

@@ -7,14 +7,16 @@ for a ``with``: hooks are removed, modes and random generators restored, and the
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, final
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from glassformer.foundation.errors import UnknownName, UsageError
 from glassformer.model.network import Network
@@ -29,13 +31,23 @@ _PROJECTS_ITSELF = ("out_lin", "o", "out_proj", "dense")
 
 @dataclass(frozen=True)
 class Place:
-    """``part``: which part of the module's output; ``heads``: the number of heads to split a vector into."""
+    """``part``: which part of the module's output; ``heads``: the number of heads to split a vector into; ``call``: which of
+    the module's ``calls`` in one pass (more than one where layers share a block)."""
 
     name: str
     axes: tuple[str, ...]
     module: nn.Module
     part: Literal["whole", "first", "weights"] = "whole"
     heads: int = 0
+    call: int = 0
+    calls: int = 1
+
+    def hook(self, react: Callable[[Any], Any]) -> RemovableHandle:
+        """``react`` gets the module's output at this place and may return another one."""
+        seen = itertools.count()
+        return self.module.register_forward_hook(
+            lambda module, inputs, output: react(output) if next(seen) % self.calls == self.call else None
+        )
 
     def read(self, output: Any) -> Tensor:
         """The place's activation from the module's output."""
@@ -67,6 +79,7 @@ class Places:
         taps = {
             name: Place(name, part.axes, part) for name, part in network.named_modules() if isinstance(part, Tap) and part.axes
         }
+        taps = _by_layer(taps, getattr(network, "order", ()))
         self.by_name = taps or _of_transformers(network) or _of_modules(network)
 
     def __getitem__(self, name: str) -> Place:
@@ -100,6 +113,20 @@ class Places:
             if name.endswith(ending) and place.axes == wanted and _layer_of(name) == layer:
                 return name
         return None
+
+
+def _by_layer(taps: dict[str, Place], order: Sequence[int]) -> dict[str, Place]:
+    """The same, with the taps of a block that several layers apply once for each, under the layer's number: ``layers.N...``."""
+    if len(set(order)) == len(order):
+        return taps
+    found = {name: place for name, place in taps.items() if not name.startswith("blocks.")}
+    for layer, block in enumerate(order):
+        start, call, calls = f"blocks.{block}.", order[:layer].count(block), order.count(block)
+        for name, place in taps.items():
+            if name.startswith(start):
+                of_layer = f"layers.{layer}.{name.removeprefix(start)}"
+                found[of_layer] = replace(place, name=of_layer, call=call, calls=calls)
+    return found
 
 
 def _layer_of(name: str) -> int | None:
@@ -151,8 +178,8 @@ def capture(places: Places, ids_BT: Tensor, names: Sequence[str] = (), *, hidden
     values: dict[str, Tensor] = {}
     network, rows = places.network, len(ids_BT)
 
-    def keep(place: Place) -> Callable[..., None]:
-        def hook(module: Any, inputs: Any, output: Any) -> None:
+    def keep(place: Place) -> Callable[[Any], None]:
+        def hook(output: Any) -> None:
             if place.is_in(output):
                 value = place.read(output).detach()
                 one_for_all = value.shape[0] == 1  # a pattern may be the same for all rows
@@ -162,7 +189,7 @@ def capture(places: Places, ids_BT: Tensor, names: Sequence[str] = (), *, hidden
 
     with ExitStack() as after, quiet(network):
         for place in [places[name] for name in names]:
-            after.callback(place.module.register_forward_hook(keep(place)).remove)
+            after.callback(place.hook(keep(place)).remove)
         scores = network(ids_BT, key_padding_mask_BS=hidden_BS)
     return Captured(scores.detach(), values)
 
@@ -180,13 +207,13 @@ def hidden_mask(ids_BT: Tensor, hide: Sequence[int]) -> Tensor | None:
 def changed(places: Places, changes: Mapping[str, Change]) -> Iterator[None]:
     """Inside the ``with`` the activations at these places are replaced. ``capture`` sees the replaced values."""
 
-    def write(place: Place, change: Change) -> Callable[..., Any]:
-        return lambda module, inputs, output: place.replaced(output, change(place.read(output).clone()))
+    def write(place: Place, change: Change) -> Callable[[Any], Any]:
+        return lambda output: place.replaced(output, change(place.read(output).clone()))
 
     with ExitStack() as after:
         for name, change in changes.items():
             place = places[name]
-            after.callback(place.module.register_forward_hook(write(place, change)).remove)
+            after.callback(place.hook(write(place, change)).remove)
         yield
 
 

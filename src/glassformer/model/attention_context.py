@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from glassformer.foundation.errors import UsageError
 from glassformer.model.attention import causal_mask
 from glassformer.model.dropout import DropoutMasks
+from glassformer.model.memory import Memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +35,20 @@ class AttentionContext:
     """How many keys a query sees at most: its own position and those just before it (in an encoder: on either side)."""
     dropout_masks: DropoutMasks | None = None
     """Where the blocks' dropout takes its masks from; None: torch's generator. Dropout inside attention always uses that."""
+
+    memory: Memory | None = None
+    """What an encoder made of the sources, for a decoder's cross-attention."""
+
+    @property
+    def required_memory(self) -> Memory:
+        """The memory; refused where none was given."""
+        if self.memory is None:
+            raise UsageError(
+                "This decoder attends to a source, and none was given; call network.given(memory), or features(ids, "
+                "memory=network.encode(source_ids)).",
+                reason="no-source",
+            )
+        return self.memory
 
     @property
     def has_no_extra_mask(self) -> bool:

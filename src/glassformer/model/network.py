@@ -19,6 +19,7 @@ from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.registry import Slot, VariantConfig
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.dims import Dims
+from glassformer.model.memory import Memory
 
 if TYPE_CHECKING:
     from glassformer.model.accounting import Cost
@@ -45,6 +46,30 @@ class Network(nn.Module, ABC):
     def takes_segments(self) -> bool:
         """Whether ``features`` takes ``segments_BT``, which tells the first of two texts (0) from the second (1)."""
         return False
+
+    @property
+    def reads_source(self) -> bool:
+        """Whether it reads a source and writes a target: it then has ``encode``, and ``features`` takes ``memory``."""
+        return False
+
+    @property
+    def source_vocabulary(self) -> int:
+        """How many ids a source may have."""
+        return self.dims.vocabulary
+
+    def encode(
+        self, source_ids_BS: Tensor, source_padding_BS: Tensor | None = None, *, dropout_seed: Tensor | None = None
+    ) -> Memory:
+        """What it makes of the sources. ``source_padding_BS``: True at padding."""
+        raise ConfigError(
+            "This network reads no source; for pairs of texts choose model.kind: encoder-decoder.", reason="reads-no-source"
+        )
+
+    def given(self, memory: Memory) -> Network:
+        """The network of the target alone, given what was made of the sources."""
+        raise ConfigError(
+            "This network reads no source; for pairs of texts choose model.kind: encoder-decoder.", reason="reads-no-source"
+        )
 
     @property
     def hides(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The interfaces of a model's parts: positions, mixer, merge, norm, feed-forward, block, head; and their slots.
+"""The interfaces of a model's parts: positions, mixer, merge, norm, feed-forward, block, stack, head; and their slots.
 
 A variant is one file in the slot's package: a config (choices; counts its parameters and FLOPs) above the module it
 builds. FLOPs are those of matrix products in one forward pass of the reference implementation, as torch's counter counts them.
@@ -7,9 +7,9 @@ builds. FLOPs are those of matrix products in one forward pass of the reference 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -111,6 +111,14 @@ class MixerConfig(PartConfig):
     def cache_width(self, dims: Dims) -> int:
         """Numbers that the KV cache stores of each token in one layer, at most: a key and a value of every head."""
         return 2 * dims.attention_width
+
+
+class CrossConfig(PartConfig):
+    """How the decoder of an encoder-decoder reads the source: a mixer over ``attention_context.memory``."""
+
+    def build(self, dims: Dims) -> Mixer | None:
+        """The mixer; None: there is none."""
+        raise NotImplementedError
 
 
 class QueryKeyMap(nn.Module):
@@ -227,6 +235,8 @@ class LayerParts:
     attention: Callable[[], nn.Module]
     feedforward: Callable[[], nn.Module]
     norm: Callable[[], nn.Module]
+    cross: Callable[[], nn.Module] | None = None
+    """Attention to a source, for the decoder of an encoder-decoder; None: there is no source."""
 
 
 class BlockConfig(PartConfig):
@@ -236,10 +246,37 @@ class BlockConfig(PartConfig):
     """How many norms one block makes."""
     feedforwards: ClassVar[int] = 1
     """How many feed-forwards."""
+    takes_cross: ClassVar[bool] = False
+    """Whether it can attend to a source between attention and feed-forward (``make.cross``), with one more norm."""
     norm_at_end: ClassVar[bool] = False
     """Whether the stack needs one more norm before the head."""
 
     def build(self, dims: Dims, make: LayerParts) -> Block:
+        raise NotImplementedError
+
+
+class Layer(Protocol):
+    """One layer of a pass: its block with its positions and its cache."""
+
+    def __call__(self, x_BTD: Tensor) -> Tensor: ...
+
+
+class Stack(nn.Module, ABC):
+    """The way from the embedding through the layers. Holds what it learns itself; the blocks are the model's."""
+
+    @abstractmethod
+    def forward(self, x_BTD: Tensor, layers: Sequence[Layer]) -> Tensor:
+        """The vectors after the last layer; each layer is called once, in order."""
+
+
+class StackConfig(PartConfig):
+    """Which block comes when, and what travels between the layers. Its cost is what it adds to the layers'."""
+
+    def block_of(self, dims: Dims, layer: int) -> int:
+        """The block that layer number ``layer`` applies; the same one again where blocks are shared."""
+        return layer
+
+    def build(self, dims: Dims) -> Stack:
         raise NotImplementedError
 
 
@@ -285,6 +322,7 @@ def needs_the_vocabulary(config: HeadConfig, dims: Dims) -> str | None:
 
 POSITIONS: Slot[PositionsConfig] = Slot("model.positions", "how positions are encoded", "glassformer.model.positions")
 MIXERS: Slot[MixerConfig] = Slot("model.mixer", "how tokens exchange information", "glassformer.model.mixers")
+CROSS: Slot[CrossConfig] = Slot("model.cross", "how a decoder attends to the source", "glassformer.model.cross")
 QUERY_KEY_MAPS: Slot[QueryKeyConfig] = Slot("model.mixer.qk", "what is done to queries and keys", "glassformer.model.qk")
 SCORE_MAPS: Slot[ScoreConfig] = Slot("model.mixer.scores", "what is done to attention scores", "glassformer.model.scores")
 NORMALISERS: Slot[NormaliserConfig] = Slot(
@@ -297,4 +335,5 @@ FEEDFORWARDS: Slot[FeedforwardConfig] = Slot(
     "model.feedforward", "what is computed for each token alone", "glassformer.model.feedforwards"
 )
 BLOCKS: Slot[BlockConfig] = Slot("model.block", "how the parts of a layer are wired", "glassformer.model.blocks")
+STACKS: Slot[StackConfig] = Slot("model.stack", "what travels between the layers", "glassformer.model.stacks")
 HEADS: Slot[HeadConfig] = Slot("model.head", "how logits are computed", "glassformer.model.heads")

@@ -96,6 +96,13 @@ class ObjectiveConfig(VariantConfig):
         """The judged metrics only, for the validation curve; override it where that is cheaper."""
         return {name: units.value for name, units in self.evaluate(network, items, tools).units.items()}
 
+    def training_sample(self, items: Any, count: int) -> Any:
+        """Some of the training items, measured at every evaluation beside the ``count`` of validation; None: none is.
+
+        For metrics that no step reports, such as accuracy.
+        """
+        return None
+
     def num_units(self, items: Any, tools: EvaluationTools) -> int:
         """The number of units of ``evaluate``: documents (or blocks of a single one), questions, labelled texts."""
         if not hasattr(items, "num_documents"):

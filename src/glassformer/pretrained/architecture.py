@@ -73,6 +73,8 @@ class Architecture(ABC):
         ]
         if config.dims(vocabulary=1).attention_width != config.width:
             wrong.append(f"model.head_width={config.head_width} with model.heads={config.heads}")
+        if config.stack.kind != "plain":
+            wrong.append(f"model.stack={config.stack.kind} is not plain")
         if config.causal != self.causal:
             wrong.append(f"model.causal={str(config.causal).lower()}")
         if self.causal and getattr(config.head, "bias", None):

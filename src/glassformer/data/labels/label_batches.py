@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, NamedTuple, final
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, final
 
 import numpy as np
 
@@ -178,11 +178,26 @@ def padded(texts: EncodedTexts, chosen: Sequence[int], length: int, *, rows: int
     return PaddedRows(ids_BT, hidden_BT, labels_B, types_BT)
 
 
+class HasLengths(Protocol):
+    """Items of different lengths, none longer than ``context``."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def context(self) -> int: ...
+
+    @property
+    def lengths(self) -> np.ndarray: ...
+
+
+L = TypeVar("L", bound=HasLengths)
+
+
 @final
-class LengthGroups:
+class LengthGroups(Generic[L]):
     """Which texts make up each batch of an epoch, and to which length they are padded."""
 
-    def __init__(self, texts: EncodedTexts, *, batch_size: int, seed: int) -> None:
+    def __init__(self, texts: L, *, batch_size: int, seed: int) -> None:
         self.texts, self.batch_size, self.seed = texts, batch_size, seed
         self.lengths_N, self.fixed = texts.lengths, np.array(fixed_lengths(texts.context))
         self.batches_per_epoch = -(-len(texts) // batch_size)
@@ -206,7 +221,7 @@ class LengthGroups:
         batches = [order[start : start + self.batch_size] for start in range(0, len(order), self.batch_size)]
         return [batches[at] for at in draw.permutation(len(batches))]
 
-    def batch(self, step: int) -> PaddedRows:
+    def batch(self: LengthGroups[EncodedTexts], step: int) -> PaddedRows:
         """The rows of step ``step``, always ``batch_size`` of them."""
         at, length = self.chosen(step)
         return padded(self.texts, at.tolist(), length, rows=self.batch_size)

@@ -23,7 +23,7 @@ Column = str | int | None
 T = TypeVar("T")
 
 DEFAULT_COLUMN = "text"
-DEFAULTS = {"text_column": DEFAULT_COLUMN, "label_column": "label"}
+DEFAULTS = {"text_column": DEFAULT_COLUMN, "label_column": "label", "source_column": "source", "target_column": "target"}
 """Default column names by recipe key."""
 
 _LABEL_TEXT = ["label", "text"]
