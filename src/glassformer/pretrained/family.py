@@ -84,10 +84,11 @@ class TensorEntry:
 
     @classmethod
     def of(cls, ours: str, value: Any, *, inside: tuple[str, str] = ("", "")) -> TensorEntry:
-        options = dict(value) if isinstance(value, Mapping) else {"names": value}
+        options: dict[str, Any] = dict(value) if isinstance(value, Mapping) else {"names": value}
         names = options.pop("names")
         theirs = tuple(inside[1] + name for name in ([names] if isinstance(names, str) else names))
-        return cls(inside[0] + ours, theirs, **{key: tuple(v) if isinstance(v, list) else v for key, v in options.items()})
+        options = {key: tuple(option) if isinstance(option, list) else option for key, option in options.items()}
+        return cls(inside[0] + ours, theirs, **options)
 
 
 @final
@@ -217,7 +218,7 @@ class Family(Architecture):
             if weight not in shapes and not entry.always:
                 continue
             rows = _rows(shapes[weight][0] if weight in shapes else dims.context, entry, config, dims)
-            layout = {"heads": dims.heads if entry.heads_outside else 0, "turned_back": entry.turned_back}
+            layout: dict[str, Any] = {"heads": dims.heads if entry.heads_outside else 0, "turned_back": entry.turned_back}
             names = tuple(f"{name}.weight" for name in entry.theirs)
             rules.append(Rule(weight, names, rows, entry.transposed, head_width=dims.head_width, **layout))
             if self._has_bias(entry, captured, shapes):
