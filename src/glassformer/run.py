@@ -33,7 +33,8 @@ from glassformer.generation.translation import Translation
 from glassformer.lens.look import Look
 from glassformer.model.kernels import read_triton_ahead
 from glassformer.model.network import Network
-from glassformer.pretrained.exporting import Exported, export
+from glassformer.networks.classifier_import import cached_classifier, is_classifier
+from glassformer.pretrained.exporting import Exported, export, model_card
 from glassformer.pretrained.folders import is_folder
 from glassformer.pretrained.importing import cached_run
 from glassformer.recipe import Recipe
@@ -53,7 +54,7 @@ def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), recheck: boo
     load_plugins(plugins)
     directory = RunDirectory(Path(folder))
     if not directory.exists() and is_folder(folder):
-        directory = cached_run(folder)
+        directory = cached_classifier(folder) if is_classifier(folder) else cached_run(folder)
     directory.require()
     return Run(directory, watch, recheck=recheck)
 
@@ -68,6 +69,7 @@ class Run:
         self._models: dict[int, Network] = {}
         self._evaluators: dict[tuple[int, bool], Evaluator] = {}
         self._generator: tuple[int, str, Network] | None = None
+        self._asked: tuple[int, Network] | None = None
 
     @property
     def folder(self) -> Path:
@@ -145,18 +147,34 @@ class Run:
         """The run's record of its data."""
         return self.directory.read_environment().get("data")
 
-    def save_pretrained(self, folder: Path | str, *, checkpoint: str | int = "last", merge: bool = False) -> Exported:
+    def save_pretrained(
+        self, folder: Path | str, *, checkpoint: str | int = "last", merge: bool = False, bare: bool = False
+    ) -> Exported:
         """Writes the model as a folder that transformers opens; raises naming parts that no class there has.
 
-        A tuned encoder's adapter is written in peft's format; ``merge``: as one plain folder instead.
+        A tuned encoder's adapter is written in peft's format; ``merge``: as one plain folder instead. ``bare``: a head that
+        transformers has no class for is written beside the encoder.
         """
         found = self.checkpoint(checkpoint)
         network: Any = self._fresh_model(found)
         if hasattr(network, "save_pretrained"):
-            labels = (self._data_record or {}).get("labels", {})
-            exported: Exported = network.save_pretrained(Path(folder), label_names=list(labels.values()), merge=merge)
+
+            def card(class_name: str, loading: str, notes: Sequence[str]) -> str:
+                parameters = sum(parameter.numel() for parameter in network.parameters())
+                return model_card(
+                    self.directory, class_name, parameters=parameters, step=found.step, notes=notes, loading=loading
+                )
+
+            exported: Exported = network.save_pretrained(
+                Path(folder), label_names=self.label_names, merge=merge, bare=bare, card=card
+            )
             return exported
         return export(self.directory, network, self.tokenizer, Path(folder), step=found.step)
+
+    @property
+    def label_names(self) -> list[str]:
+        """The labels of a classifier, in the order of its scores; empty for other runs."""
+        return [str(name) for name in ((self._data_record or {}).get("labels") or {}).values()]
 
     def untrained(self) -> Any:
         """The model as it was initialised, before any training."""
@@ -375,18 +393,26 @@ class Run:
             )
         rule = self.abstain_rule(checkpoint) if abstain else None
         options = AskOptions(beams=beams, abstain_below=abstain_below, abstain_by=rule)
-        objective, device = self.recipe.objective, choose_device("auto")
+        objective = self.recipe.objective
         items = self.question_texts(questions) if isinstance(questions, str | list | tuple) else questions
         if not hasattr(items, "answers"):
             raise UsageError(
                 f"ask takes a text, a list of texts, or the result of Run.questions(FILE), not {questions!r}.",
                 reason="not-a-question",
             )
-        network: Any = self._fresh_model(self.checkpoint(checkpoint))
         tools = assembly.tools_for(self.recipe, self.tokenizer)
         if remark := objective.remark_on(items, tools):
             self._say_once(remark)
-        return objective.ask(network.to(device), items, tools, options)
+        return objective.ask(self._answering_model(checkpoint), items, tools, options)
+
+    def _answering_model(self, which: str | int = "last") -> Network:
+        """The unmodified model of a checkpoint on its device; the last one is cached."""
+        if self._asked is not None and self._asked[0] == self._step_of(which):
+            return self._asked[1]
+        found = self.checkpoint(which)
+        if self._asked is None or self._asked[0] != found.step:  # else the newest is damaged
+            self._asked = (found.step, self._fresh_model(found).to(choose_device("auto")))
+        return self._asked[1]
 
     def abstain_rule(self, checkpoint: str | int = "last") -> AbstainRule:
         """The abstention rule fitted by the evaluation on validation, which is run here if none is saved."""
@@ -527,8 +553,7 @@ class Run:
             ids = [int(token) for token in encode_texts(self.tokenizer, items, 1 << 20).ids[0]]
         else:
             ids = prompt_ids(self.tokenizer, text)
-        labels = [str(label) for label in (self._data_record or {}).get("labels", {}).values()]
-        return Look(network, self.tokenizer, ids, hide=hide, name=name, labels=labels)
+        return Look(network, self.tokenizer, ids, hide=hide, name=name, labels=self.label_names)
 
     def network_at(self, which: str | int = "last") -> Any:
         """The network of a checkpoint, of a step of the film, ``untrained``, or ``0``: before the first step."""
