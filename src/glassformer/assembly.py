@@ -116,7 +116,7 @@ def prepare_data(
 
 def build_network(recipe: Recipe, data: PreparedData) -> Network:
     """The network of a recipe, initialised from its seed; passes token frequencies to a head that needs them."""
-    network = recipe.model.build(data.tokenizer.size, outputs=recipe.objective.outputs(data), seed=recipe.seed)
+    network = recipe.model.network(data.tokenizer.size, outputs=recipe.objective.outputs(data), seed=recipe.seed)
     if getattr(network, "needs_token_counts", False):
         counts_V = token_counts(data.part("text").split("train").tokens, data.tokenizer.size)
         network.start_from_counts(torch.from_numpy(counts_V))  # type: ignore[operator]
@@ -125,7 +125,7 @@ def build_network(recipe: Recipe, data: PreparedData) -> Network:
 
 def restored_network(recipe: Recipe, checkpoint: Checkpoint, *, vocabulary: int, outputs: int | None) -> Network:
     """The network of a checkpoint; needs no data."""
-    network = recipe.model.build(vocabulary, outputs=outputs, seed=recipe.seed)
+    network = recipe.model.network(vocabulary, outputs=outputs, seed=recipe.seed)
     load_weights(network, checkpoint.model, f"step {checkpoint.step}")
     return network
 
@@ -154,7 +154,7 @@ def starting_network(recipe: Recipe, data: PreparedData, parent: Parent | None =
     """The network before the first step, fresh or with a parent's weights; and notes about it."""
     if parent is None:
         return build_network(recipe, data), None
-    network = recipe.model.build(data.tokenizer.size, outputs=recipe.objective.outputs(data), seed=recipe.seed)
+    network = recipe.model.network(data.tokenizer.size, outputs=recipe.objective.outputs(data), seed=recipe.seed)
     return network, take_weights(network, parent.checkpoint.model, str(parent.directory.root))
 
 

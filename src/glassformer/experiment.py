@@ -25,6 +25,7 @@ from glassformer.assembly import (
     number_of_steps,
     prepare_data,
     restored_network,
+    saved_baselines,
     starting_network,
     tokenizer_for,
     tools_for,
@@ -34,6 +35,7 @@ from glassformer.checking.gate import require_network, require_processes, requir
 from glassformer.checks.check_report import CheckReport
 from glassformer.data.batches import Batch
 from glassformer.data.data_kinds import PreparedData
+from glassformer.data.overlap import share_in_train
 from glassformer.evaluation.token_losses import evaluating
 from glassformer.foundation.config import diff, fingerprint
 from glassformer.foundation.errors import (
@@ -49,7 +51,7 @@ from glassformer.foundation.errors import (
     did_you_mean,
 )
 from glassformer.foundation.files import code_sha256
-from glassformer.foundation.metrics import VALIDATION
+from glassformer.foundation.metrics import COLLAPSED_TO, TRAIN, VALIDATION
 from glassformer.foundation.place import place_of
 from glassformer.foundation.plugins import changed_plugins, load_plugins
 from glassformer.foundation.progress import SILENT, Watcher, usual_watcher
@@ -298,6 +300,9 @@ def train(
                     "weight_decay": optimizers.decay_list(),
                     "metric": metric.to_dict(),
                     "outputs": outputs,
+                    "num_outputs": network.dims.num_outputs,
+                    "steps_per_epoch": batches.steps_per_epoch,
+                    "overlap": _share_trained_on(data),
                     "ancestry": [] if parent is None else parent.ancestry(),
                     "step_form": form_of(step)._asdict(),
                     "checks": report.to_dict(),
@@ -332,7 +337,7 @@ def train(
             """Logs a record; after an evaluation, the objective says once what the records give cause to say."""
             if not group.leads:
                 return
-            values = {**values, "tainted": True} if report.broken else values
+            values = {**values, "tainted": True} if taint_of(report) else values
             log.append(values)
             listener = on_step if "loss" in values else on_evaluation
             if listener is not None:
@@ -388,7 +393,8 @@ def train(
         def finish() -> None:
             with clock.phase("baselines"):
                 save_baselines(folder, fitted_baselines(recipe.objective, data))
-            folder.write_state("finished", step=state.step, steps=steps, best_step=state.best_step)
+                beside = _baseline_values(folder, recipe, data, stop)
+            folder.write_state("finished", step=state.step, steps=steps, best_step=state.best_step, baselines=beside)
 
         group.once(finish)
     if isinstance(group, Group) and group is not processes:  # a parent's training is followed by its child's
@@ -696,12 +702,31 @@ def _validation(
         recipe, data.tokenizer, batch_size=rows, keep_going=stop.check if alone else keep_going, shared=processes.shared
     )
     with evaluating(network):  # whatever an objective does itself: its figures are those of an evaluation, without dropout
-        found = recipe.objective.validation_metrics(network, data.split("validation"), tools)
+        items = data.split("validation")
+        found = recipe.objective.validation_metrics(network, items, tools)
         chosen = chosen_metric(recipe).name
         if chosen not in found:  # a metric that the cheap form leaves out, but that evaluation.by asks for
             value = recipe.objective.evaluate(network, data.split("validation"), tools).figures[chosen].value
             found = {**found, chosen: math.nan if value is None else value}
-    return {VALIDATION + name: value for name, value in found.items()}
+        sample = recipe.objective.training_sample(data.split("train"), recipe.objective.num_units(items, tools))
+        trained = {} if sample is None else recipe.objective.validation_metrics(network, sample, tools)
+    trained.pop(COLLAPSED_TO, None)
+    return {VALIDATION + name: value for name, value in found.items()} | {TRAIN + name: one for name, one in trained.items()}
+
+
+def _share_trained_on(data: PreparedData) -> float | None:
+    """The share of the validation split that stands in the training split too."""
+    return share_in_train(data.split("train"), data.split("validation")) if "validation" in data.names else None
+
+
+def _baseline_values(folder: RunDirectory, recipe: Recipe, data: PreparedData, stop: StopSignal) -> dict[str, float]:
+    """The judged metric of each baseline on the validation split: a run's list and its diagnosis are read without torch."""
+    if "validation" not in data.names:
+        return {}
+    tools, name = tools_for(recipe, data.tokenizer, keep_going=stop.check), chosen_metric(recipe).name
+    fitted = saved_baselines(folder, recipe.objective, lambda: data)
+    found = {one: baseline.evaluate(data.split("validation"), tools).figures.get(name) for one, baseline in fitted.items()}
+    return {one: figure.value for one, figure in found.items() if figure is not None and figure.value is not None}
 
 
 def _say_sample(network: Network, data: PreparedData, recipe: Recipe, tokens: int, watch: Watcher) -> None:

@@ -227,6 +227,14 @@ class LawResults:
         self.not_judged.update(other.not_judged)
         self.note(other.notes)
 
+    def add_source(self, other: LawResults) -> None:
+        """Adds the results of the sources' rows to those of the targets'; laws that do not apply to a source say nothing."""
+        self.findings.extend(other.findings)
+        for law, way in other.tested.items():
+            self.tested[law] = f"{self.tested[law]}; of the source: {way}" if law in self.tested else way
+        self.cannot_tell.update({law: f"of the source: {why}" for law, why in other.cannot_tell.items()})
+        self.note(other.notes)
+
     def report(self, subject: str, seconds: float) -> CheckReport:
         findings, notes = tuple(self.findings), tuple(self.notes)
         return CheckReport(subject, findings, self.tested, self.not_judged, notes, seconds, cannot_tell=self.cannot_tell)

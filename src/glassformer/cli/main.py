@@ -26,6 +26,7 @@ VERBS = (
     "evaluate",
     "generate",
     "ask",
+    "translate",
     "look",
     "runs",
     "report",
@@ -59,15 +60,11 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def _root(version: bool = typer.Option(False, "--version", help="Print the version and stop.", is_eager=True)) -> None:
+def _root(version: bool = typer.Option(False, "--version", help="Print versions, commit and device.", is_eager=True)) -> None:
     if version:
-        from importlib.metadata import PackageNotFoundError
-        from importlib.metadata import version as installed
+        from glassformer.foundation.machine import about
 
-        try:
-            typer.echo(installed("glassformer"))
-        except PackageNotFoundError:
-            typer.echo("source tree")
+        typer.echo(about())
         raise typer.Exit
 
 

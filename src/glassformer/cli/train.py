@@ -88,7 +88,10 @@ def command(
         for name, seconds in spent["seconds"].items():
             say(f"{name:<12} {seconds:8.2f} s  {spent['cpu'][name]:8.2f} s of CPU time")
         say(f"{'all':<12} {spent['whole']['seconds']:8.2f} s  {spent['whole']['cpu']:8.2f} s of CPU time")
-    print_json(run.summary()) if json else _print_result(run)
+    if json:
+        print_json({**run.summary(), "diagnosis": [one.to_dict() for one in run.diagnosis()]})
+    else:
+        _print_result(run)
 
 
 def _launched(processes: str, place: Place | None) -> bool:
@@ -118,13 +121,17 @@ def _print_result(run: Run) -> None:
     if value is not None:
         mark = f" TAINTED: {run.tainted}" if run.tainted else ""
         out().print(f"Validation {metric.name} {value:.4f} {metric.unit} at step {summary['step']}.{mark}", markup=False)
+    for finding in run.diagnosis():
+        out().print(f"{'Warning' if finding.tone == 'warning' else 'Note'} [{finding.code}]: {finding}", markup=False)
     words = shlex.quote(str(run.folder)) + plugin_flags()
     say(f"Next: glassformer evaluate {words}   glassformer {_way_to_talk(run, words)}   glassformer report {words}")
 
 
 def _way_to_talk(run: Any, words: str) -> str:
     """The verb by which this run says something: an answer or a label, a text, or what it is inside."""
-    argument = {"labels": "TEXT", "questions": "QUESTION"}[run.recipe.objective.ask_reads]
+    argument = {"labels": "TEXT", "questions": "QUESTION", "pairs": "TEXT"}[run.recipe.objective.ask_reads]
+    if run.recipe.objective.ask_reads == "pairs":
+        return f"translate {words} {argument}"
     if run.recipe.objective.answers_questions:
         return f"ask {words} {argument}"
     return f"generate {words}" if run.recipe.model.causal else f"look {words} TEXT"

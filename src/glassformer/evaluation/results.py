@@ -185,9 +185,15 @@ class Evaluation:
         The model is compared with trivial and other baselines separately, so that a strong baseline (one that may read the
         text, say) cannot hide that it does not beat a trivial one.
         """
-        judged = next((metric for metric in metrics if metric.name in outcomes.units), None)
-        groups = [{name: one for name, one in baselines.items() if (name in trivial) == low} for low in (True, False)]
-        compared = [] if judged is None else [not_better_than_baseline(outcomes, group, judged) for group in groups]
+        judged = [metric for metric in metrics if metric.name in outcomes.units]
+        # Each baseline is compared by the first judged metric that it has, too: one that copies its source has no loss.
+        groups: dict[tuple[bool, Metric], dict[str, Outcomes]] = {}
+        for low in (True, False):
+            for baseline, one in baselines.items():
+                shared = next((metric for metric in judged if metric.name in one.units), None)
+                if shared is not None and (baseline in trivial) == low:
+                    groups.setdefault((low, shared), {})[baseline] = one
+        compared = [not_better_than_baseline(outcomes, group, metric) for (_, metric), group in groups.items()]
         return cls(
             name=name,
             metrics=dict(outcomes.figures),

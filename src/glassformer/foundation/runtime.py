@@ -158,14 +158,6 @@ def _only_cpu() -> bool:
     return choose_device("auto").type == "cpu"
 
 
-def memory_bytes() -> int:
-    """The memory of this machine, or more than any model takes where the system does not tell."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # Windows, and some containers
-        return 1 << 62
-
-
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether a device or the machine had no room; on a CPU torch says so in words only."""
     words = ("can't allocate memory", "not enough memory", "Storage size calculation overflowed")

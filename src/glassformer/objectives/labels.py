@@ -27,6 +27,8 @@ from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
 
 SHOWN = 12
 """Texts in the sample of a report."""
+MOST_SAMPLED = 500
+"""Training texts measured at every evaluation, so that its accuracy stands beside that of validation."""
 
 
 @OBJECTIVES.variant("labels")
@@ -37,6 +39,7 @@ class LabelsConfig(ObjectiveConfig):
     reads: ClassVar[tuple[str, ...]] = ("labels",)
     judged_on: ClassVar[str] = "labels"
     ask_reads: ClassVar[str] = "labels"
+    laws: ClassVar[frozenset[str]] = frozenset({"padding"})
     metrics: ClassVar[tuple[Metric, ...]] = LABEL_METRICS
     baselines: ClassVar[Mapping[str, type[Baseline]]] = LABEL_BASELINES
 
@@ -68,6 +71,10 @@ class LabelsConfig(ObjectiveConfig):
         accuracy = float((predicted_N == items.labels).mean())
         loss = float(-found_NC[np.arange(len(items)), items.labels].mean())
         return {"accuracy": accuracy, "loss": loss, **collapsed_to(predicted_N, items.labels)}
+
+    def training_sample(self, items: Any, count: int) -> Any:
+        chosen = np.random.default_rng(0).permutation(len(items))[: min(count, MOST_SAMPLED)]
+        return items[np.sort(chosen)]
 
     def remark(self, records: Sequence[Mapping[str, Any]], steps_per_epoch: float) -> str | None:
         return collapsed_since(records, steps_per_epoch)
@@ -141,7 +148,7 @@ class LabelsConfig(ObjectiveConfig):
 class LabelBatches:
     """Padded batches of labelled texts, by step number."""
 
-    def __init__(self, groups: LengthGroups) -> None:
+    def __init__(self, groups: LengthGroups[EncodedTexts]) -> None:
         self.groups = groups
 
     @property
