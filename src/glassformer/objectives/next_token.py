@@ -28,6 +28,7 @@ class NextTokenConfig(ObjectiveConfig):
     """Every token of a window predicts the one after it (the plain language model)."""
 
     laws: ClassVar[frozenset[str]] = frozenset({"causality"})
+    judges_windows: ClassVar[bool] = True
     metrics: ClassVar[tuple[Metric, ...]] = tuple(LANGUAGE_METRICS.values())
     baselines: ClassVar[Mapping[str, type[Baseline]]] = {"uniform": Uniform, "unigram": Unigram, "bigram": Bigram}
 
