@@ -50,9 +50,11 @@ def test_the_loss_is_the_objectives_and_the_gradient_is_of_both() -> None:
 
 
 def test_cutting_the_batch_changes_nothing() -> None:
-    whole, cut = (step_of(model_of(balance=1.0), accumulate=pieces).measure(batch()) for pieces in (1, 3))
-    for one, other in zip(whole, cut, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-7)
+    ways: list[dict[str, Any]] = [{}, {"accumulate": 3}, {"pieces": 2}, {"pieces": 2, "accumulate": 3}]
+    whole, *cut = (step_of(model_of(balance=1.0), **how).measure(batch()) for how in ways)
+    for other in cut:
+        for one, each in zip(whole, other, strict=True):
+            torch.testing.assert_close(one, each, rtol=1e-5, atol=1e-7)
 
 
 def test_nothing_is_collected_outside_a_step() -> None:

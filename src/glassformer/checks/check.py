@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.checks.check_report import CheckReport, Finding, Law, LawResults, short_error
-from glassformer.checks.forward_passes import Passes, same_generators
+from glassformer.checks.forward_passes import Passes, Setting, differing, same_generators
 from glassformer.checks.huggingface import huggingface_subject, is_huggingface, load_folder
 from glassformer.checks.laws import Coverage, cache_fault, future_leak, padding_leak, row_leak, state_between_calls
 from glassformer.checks.snapshot import Snapshot
@@ -22,6 +22,8 @@ from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime
 from glassformer.model.own_network import OwnNetwork
 
+IGNORES_SOURCE = "It ignores its source: no score of the target changes with it."
+"""Said, and no broken law: a part that starts at zero may open later."""
 Target = nn.Module | Callable[[Tensor], Any] | str | Path
 
 
@@ -81,10 +83,27 @@ def check_model(
             results.add(_test_laws(passes, probes, causal=must_be_causal, padded=padded, progress=progress))
         if results.findings:
             break
+    if subject.source is not None and not results.findings:
+        subject.source.snapshot = snapshot
+        passes = Passes(subject.source, around=around, trained_precision=precision, seed=seed)
+        with passes.undisturbed():
+            results.add_source(_test_source(passes, Probes(subject.source, seed=seed, quick=quick)))
     if not results.findings:
         for law in needless & results.cannot_tell.keys():
             results.not_judged[law] = f"this objective does not need it; trying it ended with {results.cannot_tell.pop(law)}"
     return results.report(subject.name, time.perf_counter() - started)
+
+
+def _test_source(passes: Passes, probes: Probes) -> LawResults:
+    """Rows, state and padding of the sources; and a note where no target depends on them."""
+    results = _test_laws(passes, probes, causal=False, padded=True, progress=lambda share: None)
+    if results.findings or results.cannot_tell:
+        return results
+    ids_BS = probes.rows(2, min(8, passes.subject.context))
+    one, other = (passes.scores(Setting(), ids) for ids in (ids_BS, probes.others(ids_BS)))
+    if not differing(one, other).any():
+        results.note([IGNORES_SOURCE])
+    return results
 
 
 def subject_of(

@@ -149,7 +149,7 @@ def activation_bytes(config: ModelConfig, vocabulary: int, *, outputs: int | Non
         return saved_bytes(model, ids_BT)
 
 
-def saved_bytes(model: nn.Module, ids_BT: Tensor) -> int:
+def saved_bytes(model: nn.Module, *inputs: Tensor) -> int:
     """Bytes that one forward pass stores for its backward pass, each storage once, weights not counted."""
     weights = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
     stored: dict[int, int] = {}
@@ -163,6 +163,6 @@ def saved_bytes(model: nn.Module, ids_BT: Tensor) -> int:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        scores = model(ids_BT)
-        summed_cross_entropy(scores, torch.zeros(scores.shape[:-1], dtype=torch.long, device=ids_BT.device))
+        scores = model(*inputs)
+        summed_cross_entropy(scores, torch.zeros(scores.shape[:-1], dtype=torch.long, device=scores.device))
     return sum(stored.values())

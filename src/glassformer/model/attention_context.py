@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from glassformer.foundation.errors import UsageError
 from glassformer.model.attention import causal_mask
 from glassformer.model.dropout import DropoutMasks
+from glassformer.model.memory import Memory
 from glassformer.model.own_losses import OwnLosses
 
 
@@ -35,6 +37,8 @@ class AttentionContext:
     dropout_masks: DropoutMasks | None = None
     """Where the blocks' dropout takes its masks from; None: torch's generator. Dropout inside attention always uses that."""
 
+    memory: Memory | None = None
+    """What an encoder made of the sources, for a decoder's cross-attention."""
     own_losses: OwnLosses | None = None
     """Where parts add losses of their own in training; None: nothing is collected."""
 
@@ -42,6 +46,17 @@ class AttentionContext:
         """Adds a part's own loss, summed over the tokens that are no padding."""
         if self.own_losses is not None:
             self.own_losses.add(name, weight * sum_of_tokens)
+
+    @property
+    def required_memory(self) -> Memory:
+        """The memory; refused where none was given."""
+        if self.memory is None:
+            raise UsageError(
+                "This decoder attends to a source, and none was given; call network.given(memory), or features(ids, "
+                "memory=network.encode(source_ids)).",
+                reason="no-source",
+            )
+        return self.memory
 
     @property
     def has_no_extra_mask(self) -> bool:

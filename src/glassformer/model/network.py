@@ -19,6 +19,7 @@ from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.registry import Slot, VariantConfig
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.dims import Dims
+from glassformer.model.memory import Memory
 from glassformer.model.own_losses import OwnLosses
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ class Network(nn.Module, ABC):
     collecting: OwnLosses | None = None
     """Where the parts add losses of their own while a training step computes its loss; None: nowhere."""
 
+    def collect(self, losses: OwnLosses | None) -> None:
+        """Sets ``collecting``, in networks inside this one too."""
+        self.collecting = losses
+
     @property
     def own_losses(self) -> tuple[str, ...]:
         """The names of the losses that its parts add to the objective's."""
@@ -54,6 +59,30 @@ class Network(nn.Module, ABC):
     def takes_segments(self) -> bool:
         """Whether ``features`` takes ``segments_BT``, which tells the first of two texts (0) from the second (1)."""
         return False
+
+    @property
+    def reads_source(self) -> bool:
+        """Whether it reads a source and writes a target: it then has ``encode``, and ``features`` takes ``memory``."""
+        return False
+
+    @property
+    def source_vocabulary(self) -> int:
+        """How many ids a source may have."""
+        return self.dims.vocabulary
+
+    def encode(
+        self, source_ids_BS: Tensor, source_padding_BS: Tensor | None = None, *, dropout_seed: Tensor | None = None
+    ) -> Memory:
+        """What it makes of the sources. ``source_padding_BS``: True at padding."""
+        raise ConfigError(
+            "This network reads no source; for pairs of texts choose model.kind: encoder-decoder.", reason="reads-no-source"
+        )
+
+    def given(self, memory: Memory) -> Network:
+        """The network of the target alone, given what was made of the sources."""
+        raise ConfigError(
+            "This network reads no source; for pairs of texts choose model.kind: encoder-decoder.", reason="reads-no-source"
+        )
 
     @property
     def hides(self) -> tuple[str, ...]:

@@ -115,6 +115,14 @@ class MixerConfig(PartConfig):
         return 2 * dims.attention_width
 
 
+class CrossConfig(PartConfig):
+    """How the decoder of an encoder-decoder reads the source: a mixer over ``attention_context.memory``."""
+
+    def build(self, dims: Dims) -> Mixer | None:
+        """The mixer; None: there is none."""
+        raise NotImplementedError
+
+
 class QueryKeyMap(nn.Module):
     """What happens to queries and keys before positions turn them and their products are formed; here: nothing."""
 
@@ -253,6 +261,8 @@ class LayerParts:
     attention: Callable[[], nn.Module]
     feedforward: Callable[[], nn.Module]
     norm: Callable[[], nn.Module]
+    cross: Callable[[], nn.Module] | None = None
+    """Attention to a source, for the decoder of an encoder-decoder; None: there is no source."""
 
 
 class BlockConfig(PartConfig):
@@ -262,6 +272,8 @@ class BlockConfig(PartConfig):
     """How many norms one block makes."""
     feedforwards: ClassVar[int] = 1
     """How many feed-forwards."""
+    takes_cross: ClassVar[bool] = False
+    """Whether it can attend to a source between attention and feed-forward (``make.cross``), with one more norm."""
     norm_at_end: ClassVar[bool] = False
     """Whether the stack needs one more norm before the head."""
 
@@ -341,6 +353,7 @@ def needs_the_vocabulary(config: HeadConfig, dims: Dims) -> str | None:
 
 POSITIONS: Slot[PositionsConfig] = Slot("model.positions", "how positions are encoded", "glassformer.model.positions")
 MIXERS: Slot[MixerConfig] = Slot("model.mixer", "how tokens exchange information", "glassformer.model.mixers")
+CROSS: Slot[CrossConfig] = Slot("model.cross", "how a decoder attends to the source", "glassformer.model.cross")
 QUERY_KEY_MAPS: Slot[QueryKeyConfig] = Slot("model.mixer.qk", "what is done to queries and keys", "glassformer.model.qk")
 SCORE_MAPS: Slot[ScoreConfig] = Slot("model.mixer.scores", "what is done to attention scores", "glassformer.model.scores")
 NORMALISERS: Slot[NormaliserConfig] = Slot(

@@ -23,8 +23,9 @@ from glassformer.model.dropout import Dropout, DropoutMasks
 from glassformer.model.embedding import Embedding
 from glassformer.model.initialisation import initialise, keyed, start
 from glassformer.model.kv_cache import CachePlacement, KVCache, LayerCache, ModelCache, PartCaches, cache_of
+from glassformer.model.memory import Memory
 from glassformer.model.network import Network
-from glassformer.model.slots import Block, Feedforward, Layer, LayerParts, Merge, Mixer, Positions, PositionsConfig
+from glassformer.model.slots import Block, CrossConfig, Feedforward, Layer, LayerParts, Merge, Mixer, Positions, PositionsConfig
 from glassformer.model.tap import BY_HEAD, STREAM, Tap
 
 
@@ -69,14 +70,23 @@ class PositionsList(Positions):
 class Transformer(Network):
     """Token ids -> scores of the next token at every position."""
 
-    def __init__(self, config: ModelConfig, vocabulary: int, outputs: int | None = None) -> None:
+    def __init__(
+        self,
+        config: ModelConfig,
+        vocabulary: int,
+        outputs: int | None = None,
+        *,
+        embedding: Embedding | None = None,
+        cross: CrossConfig | None = None,
+    ) -> None:
+        """``embedding``: another model's, to share. ``cross``: attention to a source in every block (an encoder-decoder)."""
         super().__init__()
         dims = config.dims(vocabulary, outputs)
         incompatibility = config.head.incompatibility(dims)
         if incompatibility:
             raise ConfigError(incompatibility)
-        self.config, self.dims = config, dims
-        self.embedding = keyed(Embedding(dims.vocabulary, dims.width), "embedding")
+        self.config, self.dims, self._cross = config, dims, cross
+        self.embedding = keyed(Embedding(dims.vocabulary, dims.width), "embedding") if embedding is None else embedding
         self.positions = self._positions()
         self.segments = keyed(Embedding(config.segments, dims.width), "segments") if config.segments else None
         first, last = config.of_layer(0), config.last_layer
@@ -122,10 +132,16 @@ class Transformer(Network):
             parts = keyed(mixer, f"{of_attention}.mixer"), keyed(merge, f"{of_attention}.merge")
             return keyed(Attention(dims, *parts), of_attention)
 
+        def attention_to_source(mixer: Mixer) -> Attention:
+            parts = keyed(mixer, f"{key}.cross.mixer"), keyed(config.merge.build(dims), f"{key}.cross.merge")
+            return keyed(Attention(dims, *parts), f"{key}.cross")
+
+        reader = None if self._cross is None else self._cross.build(dims)
         make = LayerParts(
             attention=attention,
             feedforward=lambda: keyed(config.feedforward.build(dims), numbered("feedforward")),
             norm=lambda: keyed(config.norm.build(dims), numbered("norm")),
+            cross=None if reader is None else lambda: attention_to_source(reader),
         )
         return keyed(config.block.build(dims, make), key)
 
@@ -139,6 +155,7 @@ class Transformer(Network):
         segments_BT: Tensor | None = None,
         document_ids_BS: Tensor | None = None,
         prefix_lengths_B: Tensor | None = None,
+        memory: Memory | None = None,
     ) -> Tensor:
         """Scores [B, T, V]. See ``features`` for the arguments."""
         features_BTD = self.features(
@@ -149,6 +166,7 @@ class Transformer(Network):
             segments_BT=segments_BT,
             document_ids_BS=document_ids_BS,
             prefix_lengths_B=prefix_lengths_B,
+            memory=memory,
         )
         return self.logits(features_BTD, key_padding_mask_BS)
 
@@ -163,6 +181,7 @@ class Transformer(Network):
         segments_BT: Tensor | None = None,
         document_ids_BS: Tensor | None = None,
         prefix_lengths_B: Tensor | None = None,
+        memory: Memory | None = None,
     ) -> Tensor:
         """The vectors the head reads, [B, T, D].
 
@@ -172,6 +191,7 @@ class Transformer(Network):
         ``segments_BT``: the segment of each token, for models with ``model.segments`` (0 everywhere unless told).
         ``document_ids_BS``: the document of each token; a query sees its own document alone. ``prefix_lengths_B``: so many
         tokens at the beginning of a row are seen by all others (prefix LM).
+        ``memory``: what an encoder made of the sources, for a decoder that attends to them.
         """
         if ids_BT.shape[1] > self.dims.context:
             raise ConfigError(f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.")
@@ -184,6 +204,7 @@ class Transformer(Network):
             prefix_lengths_B=prefix_lengths_B,
             dropout_masks=masks,
             own_losses=self.collecting,
+            memory=memory,
         )
         x_BTD = self.positions.embed(
             self.embedding(ids_BT), attention_context.query_position_ids(ids_BT.shape[1], ids_BT.device)
