@@ -100,7 +100,7 @@ def _prefixed(tensors: dict[str, Tensor], architecture: Architecture, config: Mo
     """Adds the prefix of a class with a head; the head's own names have none."""
     if not architecture.class_of(config).endswith(("LMHeadModel", "ForCausalLM", "ForMaskedLM")):
         return tensors
-    heads = ("lm_head.", "cls.")
+    heads = ("lm_head.", "embed_out.", "cls.")
     return {name if name.startswith(heads) else architecture.prefix + name: tensor for name, tensor in tensors.items()}
 
 
