@@ -87,4 +87,5 @@ def _how(tools: EvaluationTools) -> How:
         "device": tools.device,
         "keep_going": tools.keep_going,
         "progress": tools.progress,
+        "shared": tools.shared,
     }
