@@ -9,7 +9,7 @@ from glassformer.model.tap import STREAM, Tap
 
 @BLOCKS.variant("my-scaled")
 class ScaledConfig(BlockConfig):
-    """x + a attention(norm(x)), then x + b feedforward(norm(x)), with trained vectors a, b (LayerScale, Touvron et al. 2021)."""
+    """x + a attention(norm(x)), then x + b feedforward(norm(x)), with trained a and b (LayerScale, Touvron et al. 2021)."""
 
     norms = 2
     norm_at_end = True
