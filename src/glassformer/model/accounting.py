@@ -6,18 +6,21 @@ variant is counted. All of it by part.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from glassformer.model.config import ModelConfig, entries
+from glassformer.model.config import LayerChoices, ModelConfig, entries
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.losses import summed_cross_entropy
 from glassformer.model.slots import PartConfig
 from glassformer.model.transformer import Transformer
+
+Copies = Iterable[tuple[Dims, PartConfig]]
+"""Choices, each with the sizes it is built with."""
 
 
 @dataclass(frozen=True)
@@ -72,40 +75,52 @@ def parts_of(
     """Parameters and FLOPs by part, from the formulas alone."""
     dims, rows, last = config.dims(vocabulary, outputs), length or config.context, config.last_layer
     output_flops = matmul_flops(batch * rows, dims.attention_width, dims.width)
-    layers = [(replace(dims, layer=layer), config.of_layer(layer)) for layer in range(dims.layers)]
+    blocks = [(replace(dims, layer=block), config.of_layer(block)) for block in range(config.num_blocks)]
+    layers = [blocks[block] for block in config.order]
 
-    def part(slot: str, copies: Iterable[tuple[Dims, PartConfig]]) -> PartCost:
-        """All copies of one slot's choices, each with the layer it stands in."""
-        listed = list(copies)
-        kinds = ", ".join(dict.fromkeys(choice.kind for _, choice in listed))
+    def part(slot: str, once: Iterable[PartConfig], copies: Copies = (), applied: Copies = ()) -> PartCost:
+        """All copies of one slot's choices: ``once`` for the whole model, ``copies`` with the block they stand in. The blocks
+        have parameters, the layers that apply them have FLOPs."""
+        alone = [(dims, choice) for choice in once]
+        made, run = [*alone, *copies], [*alone, *applied]
+        kinds = ", ".join(dict.fromkeys(choice.kind for _, choice in made))
         return PartCost(
             f"{slot} ({kinds})" if kinds else slot,
-            len(listed),
-            sum(choice.parameters(at) for at, choice in listed),
-            sum(choice.flops(at, batch, rows) for at, choice in listed),
-            sum(choice.backward_flops(at, batch, rows) for at, choice in listed),
+            len(made),
+            sum(choice.parameters(at) for at, choice in made),
+            sum(choice.flops(at, batch, rows) for at, choice in run),
+            sum(choice.backward_flops(at, batch, rows) for at, choice in run),
         )
+
+    def in_layers(slot: str, choose: Callable[[LayerChoices], Sequence[PartConfig]]) -> PartCost:
+        copies, applied = ([(at, each) for at, one in place for each in choose(one)] for place in (blocks, layers))
+        return part(slot, (), copies, applied)
 
     chosen = entries(config.positions)
     distinct = [choice for number, choice in enumerate(chosen) if choice not in chosen[:number]]
-    norms = [(at, one.norm) for at, one in layers for _ in range(one.block.norms)]
-    norms += [(dims, config.of_layer(0).norm)] * config.embedding_norm + [(dims, last.norm)] * last.block.norm_at_end
+    norms = [config.of_layer(0).norm] * config.embedding_norm + [last.norm] * last.block.norm_at_end
     return (
         PartCost("embedding", 1, (dims.vocabulary + config.segments) * dims.width, 0, 0),
-        part("positions", ((dims, choice) for choice in distinct)),
-        part("mixer", ((at, one.mixer) for at, one in layers)),
-        part("merge", ((at, one.merge) for at, one in layers)),
+        part("positions", distinct),
+        in_layers("mixer", lambda one: [one.mixer]),
+        in_layers("merge", lambda one: [one.merge]),
         PartCost(
             "output projection",
-            len(layers),
-            len(layers) * dims.linear_parameters(dims.attention_width, dims.width),
+            len(blocks),
+            len(blocks) * dims.linear_parameters(dims.attention_width, dims.width),
             len(layers) * output_flops,
             len(layers) * 2 * output_flops,
         ),
-        part("feedforward", ((at, one.feedforward) for at, one in layers for _ in range(one.block.feedforwards))),
-        part("block", ((at, one.block) for at, one in layers)),
-        part("norm", norms),
-        part("head", [(dims, config.head)]),
+        in_layers("feedforward", lambda one: [one.feedforward] * one.block.feedforwards),
+        in_layers("block", lambda one: [one.block]),
+        part(
+            "norm",
+            norms,
+            [(at, one.norm) for at, one in blocks for _ in range(one.block.norms)],
+            [(at, one.norm) for at, one in layers for _ in range(one.block.norms)],
+        ),
+        part("stack", [config.stack]),
+        part("head", [config.head]),
     )
 
 
@@ -134,7 +149,7 @@ def activation_bytes(config: ModelConfig, vocabulary: int, *, outputs: int | Non
         return saved_bytes(model, ids_BT)
 
 
-def saved_bytes(model: Transformer, ids_BT: Tensor) -> int:
+def saved_bytes(model: nn.Module, *inputs: Tensor) -> int:
     """Bytes that one forward pass stores for its backward pass, each storage once, weights not counted."""
     weights = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
     stored: dict[int, int] = {}
@@ -148,6 +163,6 @@ def saved_bytes(model: Transformer, ids_BT: Tensor) -> int:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        scores = model(ids_BT)
-        summed_cross_entropy(scores, torch.zeros(scores.shape[:-1], dtype=torch.long, device=ids_BT.device))
+        scores = model(*inputs)
+        summed_cross_entropy(scores, torch.zeros(scores.shape[:-1], dtype=torch.long, device=scores.device))
     return sum(stored.values())

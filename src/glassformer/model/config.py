@@ -19,6 +19,7 @@ from glassformer.model.slots import (
     MIXERS,
     NORMS,
     POSITIONS,
+    STACKS,
     BlockConfig,
     FeedforwardConfig,
     HeadConfig,
@@ -27,6 +28,7 @@ from glassformer.model.slots import (
     NormConfig,
     PartConfig,
     PositionsConfig,
+    StackConfig,
 )
 
 if TYPE_CHECKING:
@@ -97,6 +99,7 @@ class ModelConfig(NetworkConfig):
         "gelu"
     )
     block: Annotated[PerLayer[BlockConfig], BeforeValidator(BLOCKS.parse_layers)] = BLOCKS.default("pre")
+    stack: Annotated[SerializeAsAny[StackConfig], BeforeValidator(STACKS.parse)] = STACKS.default("plain")
     head: Annotated[SerializeAsAny[HeadConfig], BeforeValidator(HEADS.parse)] = HEADS.default("tied")
 
     def check_cache_inputs(self) -> Mapping[str, Any] | None:
@@ -111,11 +114,14 @@ class ModelConfig(NetworkConfig):
                 f"model.heads={self.heads} does not divide model.width={self.width}; use one of {near} heads, "
                 f"or a width such as {self.heads * max(1, round(self.width / self.heads))}."
             )
+        dims = self.dims(vocabulary=1)  # no part's fit depends on the vocabulary
+        for choice in (self.stack, self.head):
+            self._require_fit(choice, dims)
         for slot in LISTS:
-            if self.layers and len(entries(getattr(self, slot))) > self.layers:
+            if self.layers and len(entries(getattr(self, slot))) > self.num_blocks:
                 raise ValueError(
-                    f"model.{slot} lists {len(getattr(self, slot))} entries for model.layers={self.layers}, so some would be "
-                    "unused; give fewer entries or more layers."
+                    f"model.{slot} lists {len(getattr(self, slot))} entries for {self.num_blocks} blocks "
+                    f"(model.layers={self.layers}), so some would be unused; give fewer entries or more layers."
                 )
         for number, positions in enumerate(entries(self.positions)):
             if number and positions.applies_to == "embedding":
@@ -123,15 +129,18 @@ class ModelConfig(NetworkConfig):
                     f"model.positions.{number}={positions.kind} adds to the embedding, which is done once, before the first "
                     "layer; put it first in the list, or choose positions that act in every layer."
                 )
-        of_layers = [self.of_layer(layer) for layer in range(max(1, self.layers))]
-        dims = self.dims(vocabulary=1)  # no part's fit depends on the vocabulary
+        of_layers = [self.of_layer(block) for block in range(max(1, self.num_blocks))]
         for layer, choices in enumerate(of_layers):
             self._mixer_fits(choices.positions, choices.mixer)
-            for part in (*choices, self.head) if layer == 0 else choices:
-                incompatibility = part.incompatibility(replace(dims, layer=layer))
-                if incompatibility:
-                    raise ValueError(incompatibility)
+            for part in choices:
+                self._require_fit(part, replace(dims, layer=layer))
         return self
+
+    @staticmethod
+    def _require_fit(part: PartConfig, dims: Dims) -> None:
+        incompatibility = part.incompatibility(dims)
+        if incompatibility:
+            raise ValueError(incompatibility)
 
     def _mixer_fits(self, positions: PositionsConfig, mixer: MixerConfig) -> None:
         if not mixer.any_head_width and self.dims(vocabulary=1).attention_width != self.width:
@@ -147,19 +156,30 @@ class ModelConfig(NetworkConfig):
             )
 
     def of_layer(self, layer: int) -> LayerChoices:
-        """The choices in one layer: entry ``layer`` of each list, counted on from its beginning when it ends."""
+        """The choices in one block: entry ``layer`` of each list, counted on from its beginning when it ends."""
         lists = (entries(getattr(self, slot)) for slot in LISTS)
         return LayerChoices(*(one[layer % len(one)] for one in lists))
 
     @property
+    def order(self) -> tuple[int, ...]:
+        """The block that each layer applies."""
+        dims = self.dims(vocabulary=1)
+        return tuple(self.stack.block_of(dims, layer) for layer in range(self.layers))
+
+    @property
+    def num_blocks(self) -> int:
+        """Blocks with weights of their own: as many as layers, unless the stack shares them."""
+        return max(self.order, default=-1) + 1
+
+    @property
     def parts(self) -> tuple[PartConfig, ...]:
         """The choices in every slot."""
-        return (*(one for slot in LISTS for one in entries(getattr(self, slot))), self.head)
+        return (*(one for slot in LISTS for one in entries(getattr(self, slot))), self.stack, self.head)
 
     @property
     def last_layer(self) -> LayerChoices:
         """Those of the last layer, whose norm and block also decide what stands before the head."""
-        return self.of_layer(max(0, self.layers - 1))
+        return self.of_layer(self.order[-1] if self.layers else 0)
 
     def build(self, vocabulary: int, *, outputs: int | None = None, seed: int) -> Transformer:
         from glassformer.model.accounting import parts_of  # both know this config

@@ -23,8 +23,9 @@ from glassformer.model.dropout import Dropout, DropoutMasks
 from glassformer.model.embedding import Embedding
 from glassformer.model.initialisation import initialise, keyed, start
 from glassformer.model.kv_cache import CachePlacement, KVCache, LayerCache, ModelCache
+from glassformer.model.memory import Memory
 from glassformer.model.network import Network
-from glassformer.model.slots import Block, LayerParts, Merge, Mixer, Positions, PositionsConfig
+from glassformer.model.slots import Block, CrossConfig, Layer, LayerParts, Merge, Mixer, Positions, PositionsConfig
 from glassformer.model.tap import BY_HEAD, STREAM, Tap
 
 
@@ -69,20 +70,31 @@ class PositionsList(Positions):
 class Transformer(Network):
     """Token ids -> scores of the next token at every position."""
 
-    def __init__(self, config: ModelConfig, vocabulary: int, outputs: int | None = None) -> None:
+    def __init__(
+        self,
+        config: ModelConfig,
+        vocabulary: int,
+        outputs: int | None = None,
+        *,
+        embedding: Embedding | None = None,
+        cross: CrossConfig | None = None,
+    ) -> None:
+        """``embedding``: another model's, to share. ``cross``: attention to a source in every block (an encoder-decoder)."""
         super().__init__()
         dims = config.dims(vocabulary, outputs)
         incompatibility = config.head.incompatibility(dims)
         if incompatibility:
             raise ConfigError(incompatibility)
-        self.config, self.dims = config, dims
-        self.embedding = keyed(Embedding(dims.vocabulary, dims.width), "embedding")
+        self.config, self.dims, self._cross = config, dims, cross
+        self.embedding = keyed(Embedding(dims.vocabulary, dims.width), "embedding") if embedding is None else embedding
         self.positions = self._positions()
         self.segments = keyed(Embedding(config.segments, dims.width), "segments") if config.segments else None
         first, last = config.of_layer(0), config.last_layer
         self.embedding_norm = keyed(first.norm.build(dims), "embedding_norm") if config.embedding_norm else nn.Identity()
         self.dropout = Dropout(dims.dropout)
-        self.blocks = nn.ModuleList(self._block(layer) for layer in range(dims.layers))
+        self.blocks = nn.ModuleList(self._block(block) for block in range(config.num_blocks))
+        self.order = config.order
+        self.stack = keyed(config.stack.build(dims), "stack")
         self.final_norm = keyed(last.norm.build(dims), "final_norm") if last.block.norm_at_end else nn.Identity()
         self.head = keyed(config.head.build(dims, self.embedding), "head")
         self.embedded, self.final = Tap(STREAM), Tap(STREAM)
@@ -116,10 +128,16 @@ class Transformer(Network):
             parts = keyed(mixer, f"{of_attention}.mixer"), keyed(merge, f"{of_attention}.merge")
             return keyed(Attention(dims, *parts), of_attention)
 
+        def attention_to_source(mixer: Mixer) -> Attention:
+            parts = keyed(mixer, f"{key}.cross.mixer"), keyed(config.merge.build(dims), f"{key}.cross.merge")
+            return keyed(Attention(dims, *parts), f"{key}.cross")
+
+        reader = None if self._cross is None else self._cross.build(dims)
         make = LayerParts(
             attention=attention,
             feedforward=lambda: keyed(config.feedforward.build(dims), numbered("feedforward")),
             norm=lambda: keyed(config.norm.build(dims), numbered("norm")),
+            cross=None if reader is None else lambda: attention_to_source(reader),
         )
         return keyed(config.block.build(dims, make), key)
 
@@ -131,6 +149,9 @@ class Transformer(Network):
         key_padding_mask_BS: Tensor | None = None,
         cache: ModelCache | None = None,
         segments_BT: Tensor | None = None,
+        document_ids_BS: Tensor | None = None,
+        prefix_lengths_B: Tensor | None = None,
+        memory: Memory | None = None,
     ) -> Tensor:
         """Scores [B, T, V]. See ``features`` for the arguments."""
         features_BTD = self.features(
@@ -139,6 +160,9 @@ class Transformer(Network):
             key_padding_mask_BS=key_padding_mask_BS,
             cache=cache,
             segments_BT=segments_BT,
+            document_ids_BS=document_ids_BS,
+            prefix_lengths_B=prefix_lengths_B,
+            memory=memory,
         )
         return self.logits(features_BTD, key_padding_mask_BS)
 
@@ -151,6 +175,9 @@ class Transformer(Network):
         cache: ModelCache | None = None,
         dropout_seed: Tensor | None = None,
         segments_BT: Tensor | None = None,
+        document_ids_BS: Tensor | None = None,
+        prefix_lengths_B: Tensor | None = None,
+        memory: Memory | None = None,
     ) -> Tensor:
         """The vectors the head reads, [B, T, D].
 
@@ -158,6 +185,9 @@ class Transformer(Network):
         ``cache``: the keys and values of earlier tokens; those of the new tokens are added. ``dropout_seed``: of the dropout
         masks of embeddings and blocks, for compiled steps; without it, and inside attention, torch's generator draws them.
         ``segments_BT``: the segment of each token, for models with ``model.segments`` (0 everywhere unless told).
+        ``document_ids_BS``: the document of each token; a query sees its own document alone. ``prefix_lengths_B``: so many
+        tokens at the beginning of a row are seen by all others (prefix LM).
+        ``memory``: what an encoder made of the sources, for a decoder that attends to them.
         """
         if ids_BT.shape[1] > self.dims.context:
             raise ConfigError(f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.")
@@ -166,17 +196,23 @@ class Transformer(Network):
             causal=self.dims.causal,
             position_ids_BT=position_ids_BT,
             key_padding_mask_BS=key_padding_mask_BS,
+            document_ids_BS=document_ids_BS,
+            prefix_lengths_B=prefix_lengths_B,
             dropout_masks=masks,
+            memory=memory,
         )
         x_BTD = self.positions.embed(
             self.embedding(ids_BT), attention_context.query_position_ids(ids_BT.shape[1], ids_BT.device)
         )
         x_BTD = self.embedding_norm(self._with_segments(x_BTD, segments_BT))
         x_BTD = self.embedded(_in_stream_precision(self.dropout(x_BTD, masks)))
-        for layer, block in enumerate(self.blocks):
-            of_layer = None if cache is None else cache.layers[layer]
-            x_BTD = block(x_BTD, attention_context, self.positions.of_layer(layer), of_layer)
-        return self.final(self.final_norm(x_BTD))
+        caches: Sequence[LayerCache | None] = [None] * len(self.order) if cache is None else cache.layers
+        layers = [self._layer(block, attention_context, of_layer) for block, of_layer in zip(self.order, caches)]
+        return self.final(self.final_norm(self.stack(x_BTD, layers)))
+
+    def _layer(self, block: int, attention_context: AttentionContext, cache: LayerCache | None) -> Layer:
+        positions = self.positions.of_layer(block)
+        return lambda x_BTD: self.blocks[block](x_BTD, attention_context, positions, cache)
 
     def _with_segments(self, x_BTD: Tensor, segments_BT: Tensor | None) -> Tensor:
         if self.segments is None:
@@ -199,13 +235,13 @@ class Transformer(Network):
     def new_cache(self, *, capacity: int | None = None, rows: int | None = None) -> ModelCache:
         """An empty KV cache for up to ``rows`` rows (those of the first pass, unless told) of ``capacity`` positions."""
         placement = CachePlacement(capacity=capacity or self.dims.context, rows=rows)
-        mixers = [next((part for part in block.modules() if isinstance(part, Mixer)), None) for block in self.blocks]
+        blocks = [self.blocks[block] for block in self.order]
+        mixers = [next((part for part in block.modules() if isinstance(part, Mixer)), None) for block in blocks]
         return ModelCache(placement, [mixer.new_cache(placement) if mixer else KVCache(placement) for mixer in mixers])
 
     def cache_bytes(self, *, rows: int, capacity: int) -> int:
         """The most that the KV cache of so many rows and positions takes."""
-        layers = range(self.dims.layers)
-        width = sum(self.config.of_layer(layer).mixer.cache_width(replace(self.dims, layer=layer)) for layer in layers)
+        width = sum(self.config.of_layer(block).mixer.cache_width(replace(self.dims, layer=block)) for block in self.order)
         return rows * capacity * width * self.embedding.weight.element_size()
 
 

@@ -20,6 +20,7 @@ class PreConfig(BlockConfig):
     """x + part(norm(x)): the norm before each part, and one more at the end (GPT-2)."""
 
     norms: ClassVar[int] = 2
+    takes_cross: ClassVar[bool] = True
     norm_at_end: ClassVar[bool] = True
 
     def build(self, dims: Dims, make: LayerParts) -> PreBlock:
@@ -32,6 +33,8 @@ class PreBlock(Block):
         super().__init__()
         self.before, self.middle, self.after = Tap(STREAM), Tap(STREAM), Tap(STREAM)
         self.attention_norm, self.attention = make.norm(), make.attention()
+        self.cross_norm = None if make.cross is None else make.norm()
+        self.cross = None if make.cross is None else make.cross()
         self.feedforward_norm, self.feedforward = make.norm(), make.feedforward()
         self.dropout = Dropout(dims.dropout)
 
@@ -41,5 +44,8 @@ class PreBlock(Block):
         x_BTD = self.before(x_BTD)
         mixed_BTD = self.attention(self.attention_norm(x_BTD), attention_context, positions, cache)
         x_BTD = self.middle(x_BTD + self.dropout(mixed_BTD, attention_context.dropout_masks))
+        if self.cross is not None and self.cross_norm is not None:
+            read_BTD = self.cross(self.cross_norm(x_BTD), attention_context, positions, None)
+            x_BTD = x_BTD + self.dropout(read_BTD, attention_context.dropout_masks)
         changed_BTD = self.feedforward(self.feedforward_norm(x_BTD))
         return self.after(x_BTD + self.dropout(changed_BTD, attention_context.dropout_masks))
