@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Any, ClassVar, final
 
+from pydantic import Field
 from torch import nn
 
 from glassformer.model.dims import Dims, matmul_flops
-from glassformer.model.slots import HEADS, HeadConfig, LinearHead, needs_the_vocabulary
+from glassformer.model.slots import HEADS, HeadConfig, LinearHead, SoftcappedHead, needs_the_vocabulary
 
 
 @HEADS.variant("tied")
@@ -15,8 +16,14 @@ from glassformer.model.slots import HEADS, HeadConfig, LinearHead, needs_the_voc
 class TiedConfig(HeadConfig):
     """Scores by the embedding's own matrix: no further parameters (Press and Wolf 2017)."""
 
-    def build(self, dims: Dims, embedding: nn.Embedding) -> Tied:
-        return Tied(embedding)
+    shares_embedding: ClassVar[bool] = True
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"softcap": 5.0})
+
+    softcap: float | None = Field(default=None, gt=0)
+    """c in c tanh(score / c), which keeps scores within (-c, c) (Gemma 2 2024: 30); none: no limit."""
+
+    def build(self, dims: Dims, embedding: nn.Embedding) -> LinearHead:
+        return Tied(embedding) if self.softcap is None else SoftcappedHead(embedding.weight, cap=self.softcap)
 
     def incompatibility(self, dims: Dims) -> str | None:
         return needs_the_vocabulary(self, dims)
