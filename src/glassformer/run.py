@@ -23,7 +23,7 @@ from glassformer.evaluation.abstaining import AbstainRule, Answer, AskOptions
 from glassformer.evaluation.interval_estimates import TwoCheckpoints, paired
 from glassformer.evaluation.results import Baseline, Evaluation, Evaluator, Outcomes, save_evaluation, saved_evaluation
 from glassformer.evaluation.token_losses import token_losses
-from glassformer.foundation.errors import GlassformerError, RunError, UsageError
+from glassformer.foundation.errors import BadArgument, ConfigError, GlassformerError, RunError, UsageError
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime, choose_device, generation_precision
@@ -32,7 +32,7 @@ from glassformer.generation.texts import Sample, generate_texts, prompt_ids
 from glassformer.generation.translation import Translation
 from glassformer.lens.look import Look
 from glassformer.model.kernels import read_triton_ahead
-from glassformer.model.network import Network
+from glassformer.model.network import MODELS, Network
 from glassformer.networks.classifier_import import cached_classifier, is_classifier
 from glassformer.pretrained.exporting import Exported, export, model_card
 from glassformer.pretrained.folders import is_folder
@@ -44,7 +44,7 @@ from glassformer.runs.directory import RunDirectory
 from glassformer.runs.film import read_snapshot
 from glassformer.runs.overview import in_html, in_one_line, progress_of, summary_of
 from glassformer.runs.records import MetricsLog
-from glassformer.runs.weights import load_weights, take_weights
+from glassformer.runs.weights import load_weights, saved_tensors, take_weights
 
 
 def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), recheck: bool = True, watch: Watcher = SILENT) -> Run:
@@ -137,10 +137,11 @@ class Run:
             self._models.setdefault(step, self._fresh_model(checkpoint))
         return self._models[step]
 
-    def _fresh_model(self, checkpoint: Checkpoint) -> Network:
-        """An unmodified network of a checkpoint."""
+    def _fresh_model(self, checkpoint: Checkpoint, recipe: Recipe | None = None) -> Network:
+        """An unmodified network of a checkpoint. ``recipe``: another one with the same weights."""
         outputs = self.directory.read_environment("outputs")["outputs"]
-        return assembly.restored_network(self.recipe, checkpoint, vocabulary=self.tokenizer.size, outputs=outputs).eval()
+        recipe = recipe or self.recipe
+        return assembly.restored_network(recipe, checkpoint, vocabulary=self.tokenizer.size, outputs=outputs).eval()
 
     @property
     def _data_record(self) -> dict[str, Any] | None:
@@ -176,12 +177,12 @@ class Run:
         """The labels of a classifier, in the order of its scores; empty for other runs."""
         return [str(name) for name in ((self._data_record or {}).get("labels") or {}).values()]
 
-    def untrained(self) -> Any:
-        """The model as it was initialised, before any training."""
-        outputs = self.directory.read_environment("outputs")["outputs"]
-        network = self.recipe.model.network(self.tokenizer.size, outputs=outputs, seed=self.recipe.seed)
+    def untrained(self, recipe: Recipe | None = None) -> Any:
+        """The model as it was initialised, before any training. ``recipe``: another one with the same weights."""
+        outputs, recipe = self.directory.read_environment("outputs")["outputs"], recipe or self.recipe
+        network = recipe.model.network(self.tokenizer.size, outputs=outputs, seed=recipe.seed)
         if getattr(network, "needs_token_counts", False):  # only such a head needs the training text
-            network = assembly.build_network(self.recipe, self.data)
+            network = assembly.build_network(recipe, self.data)
         return network.eval()
 
     def evaluate(
@@ -192,6 +193,7 @@ class Run:
         model: Network | None = None,
         checkpoint: str | int = "last",
         predictions: Path | str | None = None,
+        length: int | None = None,
         allow_leaks: bool = False,
         checked: CheckReport | None = None,
         watch: Watcher = SILENT,
@@ -200,7 +202,9 @@ class Run:
 
         ``split``: train, validation (default), test, or test:NAME for one of several test files. Use of test is recorded.
         ``model``: an altered model (``run.model`` with a hook, or inside an intervention) instead of a checkpoint's own.
-        ``predictions``: a file for one line per item. ``checked``: the report of a check of the same architecture.
+        ``predictions``: a file for one line per item. ``length``: tokens of a window, fewer or more than ``model.context``;
+        more are refused where a weight belongs to one position. ``details["loss_by_position"]`` is the curve. ``checked``: the
+        report of a check of the same architecture.
         """
         if data is not None and split is not None:
             raise UsageError(
@@ -215,7 +219,11 @@ class Run:
             name, items, notes = split, self.data.split(split), tuple(self.data.notes)
             if checkpoint == "best" and split == "validation":
                 notes = (*notes, "The best checkpoint was selected on this text, so these figures are a little too optimistic.")
-        evaluator = self._evaluator(checkpoint, model=model, allow_leaks=allow_leaks, checked=checked, watch=watch)
+        evaluator = self._evaluator(
+            checkpoint, model=model, length=length, allow_leaks=allow_leaks, checked=checked, watch=watch
+        )
+        if length is not None:
+            notes = (*notes, f"Windows of {length} tokens; the model was trained on {self.recipe.model.context}.")
         if data is None and split.partition(":")[0] == "test":
             self.directory.record_opening(step=evaluator.step, split=split)
         if predictions is not None:
@@ -263,11 +271,12 @@ class Run:
         model: Network | None = None,
         checkpoint: str | int = "last",
         predictions: Path | str | None = None,
+        length: int | None = None,
         allow_leaks: bool = False,
         watch: Watcher = SILENT,
     ) -> list[Evaluation]:
         """Like ``evaluate``, for single texts, each without the context of the others."""
-        evaluator = self._evaluator(checkpoint, model=model, allow_leaks=allow_leaks, watch=watch)
+        evaluator = self._evaluator(checkpoint, model=model, length=length, allow_leaks=allow_leaks, watch=watch)
         kind = data_kind(self.recipe.objective.judged_on)
         names = [texts] if isinstance(texts, str) else list(texts)
         items = [kind.of_texts(self.tokenizer, text, record=self._data_record) for text in names]
@@ -296,24 +305,31 @@ class Run:
         checkpoint: str | int,
         *,
         model: Network | None = None,
+        length: int | None = None,
         allow_leaks: bool,
         checked: CheckReport | None = None,
         watch: Watcher,
     ) -> Evaluator:
         """The evaluator of a checkpoint's model, which must pass the checks first; the last one is cached: both take time."""
-        if model is None and (step := self._step_of(checkpoint)) is not None and (step, allow_leaks) in self._evaluators:
+        recipe = self.recipe if length is None else self._recipe_at(length, model)
+        if (
+            model is None
+            and length is None
+            and (step := self._step_of(checkpoint)) is not None
+            and (step, allow_leaks) in self._evaluators
+        ):
             return self._evaluators[step, allow_leaks]
         found = self.checkpoint(checkpoint)
-        if model is None and (found.step, allow_leaks) in self._evaluators:  # the newest is damaged
+        if model is None and length is None and (found.step, allow_leaks) in self._evaluators:  # the newest is damaged
             return self._evaluators[found.step, allow_leaks]
-        network = self._fresh_model(found) if model is None else model
+        network = self._longer_model(found, recipe) if model is None else model
         objective, device = self.recipe.objective, choose_device("auto")
         key = None
         if not self._recheck and model is None:
             dims, weights = network.dims, str(checkpoint_checksums(self.directory, found.step))
             runtime = Runtime(next(network.parameters()).device, "float32", torch.get_num_threads())
             key = check_key(
-                self.recipe.model,
+                recipe.model,
                 objective.laws,
                 runtime,
                 vocabulary=dims.vocabulary,
@@ -324,16 +340,51 @@ class Run:
         evaluator = Evaluator(
             objective,
             network.to(device) if model is None else network,
-            self._other_row("untrained model", self.untrained, device),
+            self._other_row("untrained model", lambda: self.untrained(recipe), device),
             self.baselines(),
-            assembly.tools_for(self.recipe, self.tokenizer),
+            replace(assembly.tools_for(self.recipe, self.tokenizer), context=length or self.recipe.model.context),
             step=found.step,
             tainted=taint_of(report) or self.tainted,
-            parent=self._other_row("parent", self._parent_network, device),
+            parent=None if recipe is not self.recipe else self._other_row("parent", self._parent_network, device),
         )
-        if model is None:
+        if model is None and length is None:
             self._evaluators = {(found.step, allow_leaks): evaluator}
         return evaluator
+
+    def _recipe_at(self, length: int, model: Network | None) -> Recipe:
+        """The recipe for windows of ``length`` tokens: its own up to ``model.context``, beyond that one with more context."""
+        objective, context = self.recipe.objective, self.recipe.model.context
+        if not objective.judges_windows:
+            raise UsageError(
+                f"--length {length} has no effect on objective={objective.kind}, which is not measured on windows of the text; "
+                "drop it.",
+                reason="no-windows",
+            )
+        if length < 1:
+            raise BadArgument("length", length, "a window has at least 1 token")
+        if length <= context:
+            return self.recipe
+        if model is not None:
+            raise BadArgument("length", length, f"an altered model reads model.context={context} tokens at most; give fewer")
+        longer = MODELS.parse({**self.recipe.model.to_dict(), "context": length})
+        return self.recipe.model_copy(update={"model": longer})
+
+    def _longer_model(self, checkpoint: Checkpoint, recipe: Recipe) -> Network:
+        """The model of a checkpoint with the context of ``recipe``, which has the same weights, or it is refused."""
+        try:
+            return self._fresh_model(checkpoint, recipe)
+        except ConfigError as error:
+            if recipe is self.recipe or error.reason != "weights-do-not-fit":
+                raise
+        new = recipe.model.shapes(self.tokenizer.size, outputs=self.directory.read_environment("outputs")["outputs"])
+        own = saved_tensors(new)
+        grown = sorted(name for name, tensor in checkpoint.model.items() if name in own and own[name].shape != tensor.shape)
+        raise UsageError(
+            f"--length {recipe.model.context} is beyond model.context={self.recipe.model.context}: {', '.join(grown[:3])} has "
+            "a weight for each position, and none was trained for later ones; give fewer tokens, or train with positions such "
+            "as rotary, alibi or none.",
+            reason="positions-end",
+        )
 
     def _parent(self) -> assembly.Parent:
         """The run that this one started from, with the weights it started from, even if that run was trained further."""

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import typer
 
 from glassformer.cli.console import SETTINGS, err
-from glassformer.foundation.errors import BadArgument, GlassformerError, exit_code_of, is_panic
+from glassformer.foundation.errors import BadArgument, GlassformerError, OtherProcessFailed, exit_code_of, is_panic
 from glassformer.foundation.plugins import fault_in_plugin
 
 VERBS = (
@@ -112,6 +112,7 @@ def _sleep_while_waiting_on_a_busy_machine() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command; gives the exit code."""
+    SETTINGS.words = tuple(arguments)
     words = _take_common_flags(list(arguments))
     try:
         result = app(args=words, prog_name="glassformer", standalone_mode=False)
@@ -130,6 +131,8 @@ def run(arguments: Sequence[str]) -> int:
         return 1
     except BadArgument as error:
         return _end_with(error.on_command_line, exit_code_of(error))
+    except OtherProcessFailed as error:
+        return error.code
     except (GlassformerError, KeyboardInterrupt) as error:
         return _end_with(str(error) or "Stopped.", exit_code_of(error))
     except BaseException as error:
