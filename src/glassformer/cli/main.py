@@ -26,6 +26,7 @@ VERBS = (
     "evaluate",
     "generate",
     "ask",
+    "predict",
     "translate",
     "look",
     "runs",

@@ -221,6 +221,9 @@ class EncoderDecoder(Network):
 class GivenSource(Network):
     """The decoder with its sources: a network of the target alone. Shares all weights."""
 
+    decoder_path = "network.decoder."
+    """Where its own parts are: what a look inside it shows."""
+
     def __init__(self, network: EncoderDecoder, memory: Memory) -> None:
         super().__init__()
         self.network, self.memory, self.dims = network, memory, network.dims
@@ -236,8 +239,12 @@ class GivenSource(Network):
         return self.network.embedding
 
     @property
-    def blocks(self) -> nn.ModuleList:
-        return self.network.decoder.blocks
+    def config(self) -> ModelConfig:
+        return self.network.decoder.config
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        return tuple(self.network.decoder.order)
 
     def features(
         self,
