@@ -227,9 +227,8 @@ class Family(Architecture):
             if weight not in shapes and not entry.always:
                 continue
             names = entry.parts(captured, ".weight")
-            rows = _rows(
-                shapes[weight].numel() // shapes[weight][-1] if weight in shapes else dims.context, len(names), entry, config
-            )
+            shape = shapes.get(weight, torch.Size((dims.context,)))
+            rows = _rows(shape[:2].numel() if len(shape) == 3 else shape[0], len(names), entry, config)
             layout: dict[str, Any] = {"heads": dims.heads if entry.heads_outside else 0, "turned_back": entry.turned_back}
             rules.append(Rule(weight, names, rows, entry.transposed, head_width=dims.head_width, **layout))
             if self._has_bias(entry, captured, shapes):
