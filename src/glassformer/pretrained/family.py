@@ -228,7 +228,7 @@ class Family(Architecture):
                 continue
             names = entry.parts(captured, ".weight")
             shape = shapes.get(weight, torch.Size((dims.context,)))
-            rows = _rows(shape[:2].numel() if len(shape) == 3 else shape[0], len(names), entry, config)
+            rows = _rows(shape[0] * shape[1] if len(shape) == 3 else shape[0], len(names), entry, config)
             layout: dict[str, Any] = {"heads": dims.heads if entry.heads_outside else 0, "turned_back": entry.turned_back}
             rules.append(Rule(weight, names, rows, entry.transposed, head_width=dims.head_width, **layout))
             if self._has_bias(entry, captured, shapes):
