@@ -43,8 +43,10 @@ def test_a_killed_run_ends_in_the_same_bits(tiny, tmp_path) -> None:
 def pretend(monkeypatch, sums: list[dict[str, str]]) -> list[str]:
     """Training is pretended: each finished run has the next of ``sums``."""
     done: list[str] = []
-    monkeypatch.setattr(module, "_train", lambda file, run, plugins: done.append(run.root.name))
-    monkeypatch.setattr(module, "_kill_at", lambda file, run, plugins, step: done.append(f"kill {run.root.name}") or 3)
+    monkeypatch.setattr(module, "_train", lambda file, run, plugins, processes: done.append(run.root.name))
+    monkeypatch.setattr(
+        module, "_kill_at", lambda file, run, plugins, processes, chance, step: done.append(f"kill {run.root.name}") or 3
+    )
     monkeypatch.setattr(RunDirectory, "steps", lambda self: [6])
     monkeypatch.setattr(module, "checkpoint_checksums", lambda run, step: sums.pop(0))
     return done
