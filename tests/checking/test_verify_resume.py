@@ -89,7 +89,15 @@ def test_plugins_are_known_before_the_recipe_is_read(tiny, tmp_path, monkeypatch
     assert verify_resume(tiny, set={"training.schedule": "of-a-test"}, plugins=[plugin]) == ResumeProof(
         True,
         {"model": "a"},
-        [{"killed_at_steps": [3, 3], "resumed_from_steps": [6, 6], "sha256": {"model": "a"}, "same": True}],
+        [
+            {
+                "killed_at_steps": [3, 3],
+                "resumed_from_steps": [6, 6],
+                "processes": [1, 1, 1],
+                "sha256": {"model": "a"},
+                "same": True,
+            }
+        ],
     )
     from glassformer.training.slots import SCHEDULES
 

@@ -66,9 +66,8 @@ class Orthogonal(FunctionalOptimizer):
         torch._foreach_lerp_(momenta, gradients, 1.0 - group["momentum"])
         ahead = torch._foreach_lerp(gradients, momenta, group["momentum"])  # Nesterov's look ahead
         on_gpu = matrices[0].device.type == "cuda"
-        changes_NRC = orthogonalised(
-            torch.stack([whole(one) for one in ahead]).to(torch.bfloat16 if on_gpu else matrices[0].dtype)
-        )
+        ahead_NRC = torch.stack([whole(one) for one in ahead])
+        changes_NRC = orthogonalised(ahead_NRC.to(torch.bfloat16 if on_gpu else matrices[0].dtype))
         rate = group["lr"] * LIKE_ADAMW * math.sqrt(max(matrices[0].shape))
         torch._foreach_mul_(matrices, 1.0 - group["lr"] * group["weight_decay"])
         changes = (changes_NRC.to(matrices[0].dtype) * rate).unbind()

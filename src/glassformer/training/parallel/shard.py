@@ -1,7 +1,7 @@
 """``training.parallel: fsdp``: a copy of the network whose weights, gradients and optimizer are cut over the processes.
 
-torch's FSDP2 (``fully_shard``) gathers the weights of a block when it runs and scatters the sums of its gradients; they are added
-in the tree of ``tree.py``. Whatever looks at the network (evaluations, checkpoints, samples) gets the whole one, gathered.
+torch's FSDP2 (``fully_shard``) gathers the weights of a block when it runs and scatters the sums of its gradients; they are
+added in the tree of ``tree.py``. Whatever looks at the network (evaluations, checkpoints, samples) gets the whole one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.foundation.errors import ConfigError
+from glassformer.model.network import Network
 from glassformer.training.parallel.group import Group
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def squared_by_row(tensor: Tensor) -> Tensor:
 class Shards:
     """The cut copy of a network, and what a step needs to train it."""
 
-    def __init__(self, network: nn.Module, group: Group) -> None:
+    def __init__(self, network: Network, group: Group) -> None:
         self.plain, self.network, self.group = network, copy.deepcopy(network), group
         self._loss: Any = None
 
@@ -64,7 +65,7 @@ class Shards:
         from torch.distributed.fsdp import FSDPModule, fully_shard
         from torch.distributed.fsdp._fully_shard._fsdp_api import ReduceScatter
 
-        group = self.group
+        ours = self.group
 
         class Tree(ReduceScatter):
             """The sum over all processes, added in pairs; each keeps its part."""
@@ -72,8 +73,10 @@ class Shards:
             def allocate(self, size: Any, *, dtype: torch.dtype, device: torch.device) -> Tensor:
                 return torch.empty(*size, dtype=dtype, device=device)
 
-            def __call__(self, output_tensor: Tensor, input_tensor: Tensor, group_: Any = None, *_: Any, **__: Any) -> None:
-                output_tensor.copy_(group.scatter_sum(input_tensor.view(group.place.world, -1)))
+            def __call__(
+                self, output_tensor: Tensor, input_tensor: Tensor, group: Any, op: Any, async_op: bool = False
+            ) -> None:
+                output_tensor.copy_(ours.scatter_sum(input_tensor.view(ours.place.world, -1)))
 
         pg = dist.new_group(backend="nccl") if device.type == "cuda" else dist.new_group(backend="gloo")
         mesh = DeviceMesh.from_group(pg, device.type)
