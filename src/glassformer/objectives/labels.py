@@ -177,6 +177,11 @@ def as_batch(rows: PaddedRows) -> Batch:
 
 def label_scores(network: Network, batch: Batch, *, dropout_seed: Tensor | None = None) -> Tensor:
     """Logits of the labels [B, C]; passes token types to networks that use them."""
+    return scores_and_features(network, batch, dropout_seed=dropout_seed)[0]
+
+
+def scores_and_features(network: Network, batch: Batch, *, dropout_seed: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """(logits of the labels [B, C], the vectors that the head reads [B, T, D])."""
     key_padding_mask_BS = batch["hidden"]
     more = {"segments_BT": batch["types"]} if "types" in batch.tensors and network.takes_segments else {}
     features_BTD = network.features(batch["ids"], key_padding_mask_BS=key_padding_mask_BS, dropout_seed=dropout_seed, **more)
@@ -187,7 +192,7 @@ def label_scores(network: Network, batch: Batch, *, dropout_seed: Tensor | None 
             "token; choose model.head: classifier.",
             reason="head-per-token",
         )
-    return scores
+    return scores, features_BTD
 
 
 @torch.no_grad()

@@ -42,7 +42,7 @@ export async function show(page, { name }) {
     drawStep();
     fill(head, h("h1", {}, name), h("p", { class: "subtitle", "aria-live": "polite" }, badge(run.status), run.tainted && badge("tainted"), at, run.about && ` · ${run.about}`),
     h("p", { class: "actions" },
-      ["look", "generate", "ask", "tokens"].map((part) => h("a", { class: "button", href: link(part, name) }, part[0].toUpperCase() + part.slice(1))),
+      ["look", "generate", "ask", "translate", "tokens"].map((part) => h("a", { class: "button", href: link(part, name) }, part[0].toUpperCase() + part.slice(1))),
       h("a", { class: "button", href: link("new", "", { base: `run:${name}` }) }, "New from this"),
       run.report && h("a", { class: "button", href: address("/api/run/report", { run: name }), target: "_blank", rel: "noopener" }, "Report"),
       run.study && h("a", { class: "button", href: link("study", run.study) }, `Study ${run.study}`)),
