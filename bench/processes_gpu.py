@@ -3,9 +3,9 @@
     python bench/processes_gpu.py                 # a few minutes on one GPU
     python bench/processes_gpu.py --device cpu    # the same script without a GPU: float32, nothing captured
 
-Through the real command line: AdamW and Muon, with and without dropout, 4 pieces. Processes that share a GPU sum their gradients
-through the host (gloo), so this says nothing about NCCL or about speed on several GPUs. Prints one line for each run and a JSON
-document at the end; exit code 1 where bits differ, or where a step was not captured.
+Through the real command line: AdamW and Muon, with and without dropout, 4 pieces. Processes that share a GPU sum their
+gradients through the host (gloo), so this says nothing about NCCL or about speed on several GPUs. Prints one line for each run
+and a JSON document at the end; exit code 1 where bits differ, or where a step was not captured.
 """
 
 from __future__ import annotations
