@@ -24,6 +24,7 @@ from glassformer.model.initialisation import initialise
 from glassformer.model.kv_cache import ModelCache
 from glassformer.model.memory import Memory
 from glassformer.model.network import MODELS, Network
+from glassformer.model.own_losses import OwnLosses
 from glassformer.model.slots import CROSS, CrossConfig
 from glassformer.model.transformer import Transformer
 
@@ -181,6 +182,13 @@ class EncoderDecoder(Network):
         seed = None if dropout_seed is None else dropout_seed ^ OTHER_MASKS
         vectors_BSD = self.encoder.features(source_ids_BS, key_padding_mask_BS=source_padding_BS, dropout_seed=seed)
         return Memory(vectors_BSD, source_padding_BS)
+
+    @property
+    def own_losses(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.encoder.own_losses, *self.decoder.own_losses)))
+
+    def collect(self, losses: OwnLosses | None) -> None:
+        self.encoder.collecting = self.decoder.collecting = losses
 
     def features(
         self,

@@ -183,7 +183,12 @@ class Trainer:
         """Reads the losses that are still on the device, records them, and ends the run if one is not finite."""
         for step, outcome, lr_multiplier in self._pending:
             loss, grad_norm = float(outcome.loss), float(outcome.grad_norm)
-            self.callbacks.record({"step": step, "loss": loss, "grad_norm": grad_norm, "lr": self.training.lr * lr_multiplier})
+            own: dict[str, float] = {}
+            if outcome.own is not None:
+                names = self.step.uncaptured.loss_module.own_losses
+                own = {f"own.{name}": value for name, value in zip(names, outcome.own.tolist())}
+            rate = self.training.lr * lr_multiplier
+            self.callbacks.record({"step": step, "loss": loss, "grad_norm": grad_norm, "lr": rate, **own})
             if not math.isfinite(loss) or not math.isfinite(grad_norm):
                 self._pending = []
                 raise self._diverged(step, f"loss is {loss}" if not math.isfinite(loss) else f"gradient norm is {grad_norm}")
