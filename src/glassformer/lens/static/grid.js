@@ -44,8 +44,7 @@ export function headGrid(choose) {
       thumbs.forEach(({ button, name, layer, head }) => {
         const known = headWord(table, layer, head);
         name.textContent = `${layer}.${head}${known ? ` ${known.word}` : ""}`;
-        button.title = `layer ${layer}, head ${head}${known ? `: ${known.word}` : ""}`;
-        button.setAttribute("aria-label", button.title);
+        button.setAttribute("aria-description", known ? known.word : "");
       });
     },
     mark(state) {
