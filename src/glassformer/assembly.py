@@ -32,6 +32,7 @@ from glassformer.runs.checkpoint import MODEL, Checkpoint, checkpoint_checksums,
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.weights import load_weights, take_weights
 from glassformer.training.optimizer_set import OptimizerSet
+from glassformer.training.parallel.group import ALONE, Processes
 from glassformer.training.step import TrainingLoss, TrainStep
 
 COUNTED_AT_ONCE = 1 << 22
@@ -166,11 +167,11 @@ def token_counts(tokens: np.ndarray, vocabulary: int) -> np.ndarray:
     return counts_V
 
 
-def training_step(recipe: Recipe, network: Network, runtime: Runtime) -> TrainStep:
+def training_step(recipe: Recipe, network: Network, runtime: Runtime, processes: Processes = ALONE) -> TrainStep:
     """One training step of a recipe as it is written, with optimizers that have taken none."""
     training = recipe.training
     loss = TrainingLoss(network, recipe.objective, runtime, smoothing=training.label_smoothing)
-    return TrainStep(loss, OptimizerSet.of(training, network), training, runtime, recipe.seed)
+    return TrainStep(loss, OptimizerSet.of(training, network), training, runtime, recipe.seed, processes)
 
 
 def batches_of(recipe: Recipe, data: PreparedData) -> BatchesByStep:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -16,14 +17,17 @@ from glassformer.checking.gate import check_key, require_generation, require_net
 from glassformer.checks.check_report import CheckReport
 from glassformer.data.data_kinds import PreparedData, data_kind
 from glassformer.data.labels.label_batches import encode_texts
+from glassformer.data.pairs.pair_batches import encode_pairs
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.data.tokenizers.two import target_side
 from glassformer.evaluation.abstaining import AbstainRule, Answer, AskOptions
+from glassformer.evaluation.decision import Reference
 from glassformer.evaluation.interval_estimates import TwoCheckpoints, paired
 from glassformer.evaluation.results import Baseline, Evaluation, Evaluator, Outcomes, save_evaluation, saved_evaluation
 from glassformer.evaluation.token_losses import token_losses
-from glassformer.foundation.errors import GlassformerError, RunError, UsageError
+from glassformer.foundation.errors import BadArgument, ConfigError, GlassformerError, RunError, UsageError
+from glassformer.foundation.files import write_atomically
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime, choose_device, generation_precision
@@ -32,18 +36,21 @@ from glassformer.generation.texts import Sample, generate_texts, prompt_ids
 from glassformer.generation.translation import Translation
 from glassformer.lens.look import Look
 from glassformer.model.kernels import read_triton_ahead
-from glassformer.model.network import Network
-from glassformer.pretrained.exporting import Exported, export
+from glassformer.model.network import MODELS, Network
+from glassformer.networks.classifier_import import cached_classifier, is_classifier
+from glassformer.prediction import Prediction, Predictor, fit_reference
+from glassformer.pretrained.exporting import Exported, export, model_card
 from glassformer.pretrained.folders import is_folder
 from glassformer.pretrained.importing import cached_run
 from glassformer.recipe import Recipe
+from glassformer.runs.baselines_file import load_packed, packed
 from glassformer.runs.checkpoint import MODEL, Checkpoint, checkpoint_checksums, last_checkpoint, load_for_inference, step_named
 from glassformer.runs.diagnosis import Finding, diagnosis_of
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.film import read_snapshot
 from glassformer.runs.overview import in_html, in_one_line, progress_of, summary_of
 from glassformer.runs.records import MetricsLog
-from glassformer.runs.weights import load_weights, take_weights
+from glassformer.runs.weights import load_weights, saved_tensors, take_weights
 
 
 def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), recheck: bool = True, watch: Watcher = SILENT) -> Run:
@@ -53,7 +60,7 @@ def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), recheck: boo
     load_plugins(plugins)
     directory = RunDirectory(Path(folder))
     if not directory.exists() and is_folder(folder):
-        directory = cached_run(folder)
+        directory = cached_classifier(folder) if is_classifier(folder) else cached_run(folder)
     directory.require()
     return Run(directory, watch, recheck=recheck)
 
@@ -68,6 +75,8 @@ class Run:
         self._models: dict[int, Network] = {}
         self._evaluators: dict[tuple[int, bool], Evaluator] = {}
         self._generator: tuple[int, str, Network] | None = None
+        self._asked: tuple[int, Network] | None = None
+        self._referred: Reference | None = None
 
     @property
     def folder(self) -> Path:
@@ -135,35 +144,56 @@ class Run:
             self._models.setdefault(step, self._fresh_model(checkpoint))
         return self._models[step]
 
-    def _fresh_model(self, checkpoint: Checkpoint) -> Network:
-        """An unmodified network of a checkpoint."""
+    def _fresh_model(self, checkpoint: Checkpoint, recipe: Recipe | None = None) -> Network:
+        """An unmodified network of a checkpoint. ``recipe``: another one with the same weights."""
         outputs = self.directory.read_environment("outputs")["outputs"]
-        return assembly.restored_network(self.recipe, checkpoint, vocabulary=self.tokenizer.size, outputs=outputs).eval()
+        recipe = recipe or self.recipe
+        return assembly.restored_network(recipe, checkpoint, vocabulary=self.tokenizer.size, outputs=outputs).eval()
 
     @property
     def _data_record(self) -> dict[str, Any] | None:
         """The run's record of its data."""
         return self.directory.read_environment().get("data")
 
-    def save_pretrained(self, folder: Path | str, *, checkpoint: str | int = "last", merge: bool = False) -> Exported:
+    def save_pretrained(
+        self, folder: Path | str, *, checkpoint: str | int = "last", merge: bool = False, bare: bool = False
+    ) -> Exported:
         """Writes the model as a folder that transformers opens; raises naming parts that no class there has.
 
-        A tuned encoder's adapter is written in peft's format; ``merge``: as one plain folder instead.
+        A tuned encoder's adapter is written in peft's format; ``merge``: as one plain folder instead. ``bare``: a head that
+        transformers has no class for is written beside the encoder.
         """
         found = self.checkpoint(checkpoint)
         network: Any = self._fresh_model(found)
         if hasattr(network, "save_pretrained"):
-            labels = (self._data_record or {}).get("labels", {})
-            exported: Exported = network.save_pretrained(Path(folder), label_names=list(labels.values()), merge=merge)
+
+            def card(class_name: str, loading: str, notes: Sequence[str]) -> str:
+                parameters = sum(parameter.numel() for parameter in network.parameters())
+                return model_card(
+                    self.directory, class_name, parameters=parameters, step=found.step, notes=notes, loading=loading
+                )
+
+            exported: Exported = network.save_pretrained(
+                Path(folder), label_names=self.label_names, merge=merge, bare=bare, card=card
+            )
             return exported
         return export(self.directory, network, self.tokenizer, Path(folder), step=found.step)
 
-    def untrained(self) -> Any:
-        """The model as it was initialised, before any training."""
-        outputs = self.directory.read_environment("outputs")["outputs"]
-        network = self.recipe.model.network(self.tokenizer.size, outputs=outputs, seed=self.recipe.seed)
+    @property
+    def label_names(self) -> list[str]:
+        """The labels of a classifier, in the order of its scores; empty for other runs."""
+        return [str(name) for name in ((self._data_record or {}).get("labels") or {}).values()]
+
+    def reading_of_labels(self) -> dict[str, Any]:
+        """How the labelled files were read: their columns."""
+        return dict((self._data_record or {}).get("reading") or {})
+
+    def untrained(self, recipe: Recipe | None = None) -> Any:
+        """The model as it was initialised, before any training. ``recipe``: another one with the same weights."""
+        outputs, recipe = self.directory.read_environment("outputs")["outputs"], recipe or self.recipe
+        network = recipe.model.network(self.tokenizer.size, outputs=outputs, seed=recipe.seed)
         if getattr(network, "needs_token_counts", False):  # only such a head needs the training text
-            network = assembly.build_network(self.recipe, self.data)
+            network = assembly.build_network(recipe, self.data)
         return network.eval()
 
     def evaluate(
@@ -174,6 +204,7 @@ class Run:
         model: Network | None = None,
         checkpoint: str | int = "last",
         predictions: Path | str | None = None,
+        length: int | None = None,
         allow_leaks: bool = False,
         checked: CheckReport | None = None,
         watch: Watcher = SILENT,
@@ -182,7 +213,9 @@ class Run:
 
         ``split``: train, validation (default), test, or test:NAME for one of several test files. Use of test is recorded.
         ``model``: an altered model (``run.model`` with a hook, or inside an intervention) instead of a checkpoint's own.
-        ``predictions``: a file for one line per item. ``checked``: the report of a check of the same architecture.
+        ``predictions``: a file for one line per item. ``length``: tokens of a window, fewer or more than ``model.context``;
+        more are refused where a weight belongs to one position. ``details["loss_by_position"]`` is the curve. ``checked``: the
+        report of a check of the same architecture.
         """
         if data is not None and split is not None:
             raise UsageError(
@@ -197,7 +230,11 @@ class Run:
             name, items, notes = split, self.data.split(split), tuple(self.data.notes)
             if checkpoint == "best" and split == "validation":
                 notes = (*notes, "The best checkpoint was selected on this text, so these figures are a little too optimistic.")
-        evaluator = self._evaluator(checkpoint, model=model, allow_leaks=allow_leaks, checked=checked, watch=watch)
+        evaluator = self._evaluator(
+            checkpoint, model=model, length=length, allow_leaks=allow_leaks, checked=checked, watch=watch
+        )
+        if length is not None:
+            notes = (*notes, f"Windows of {length} tokens; the model was trained on {self.recipe.model.context}.")
         if data is None and split.partition(":")[0] == "test":
             self.directory.record_opening(step=evaluator.step, split=split)
         if predictions is not None:
@@ -245,11 +282,12 @@ class Run:
         model: Network | None = None,
         checkpoint: str | int = "last",
         predictions: Path | str | None = None,
+        length: int | None = None,
         allow_leaks: bool = False,
         watch: Watcher = SILENT,
     ) -> list[Evaluation]:
         """Like ``evaluate``, for single texts, each without the context of the others."""
-        evaluator = self._evaluator(checkpoint, model=model, allow_leaks=allow_leaks, watch=watch)
+        evaluator = self._evaluator(checkpoint, model=model, length=length, allow_leaks=allow_leaks, watch=watch)
         kind = data_kind(self.recipe.objective.judged_on)
         names = [texts] if isinstance(texts, str) else list(texts)
         items = [kind.of_texts(self.tokenizer, text, record=self._data_record) for text in names]
@@ -278,24 +316,31 @@ class Run:
         checkpoint: str | int,
         *,
         model: Network | None = None,
+        length: int | None = None,
         allow_leaks: bool,
         checked: CheckReport | None = None,
         watch: Watcher,
     ) -> Evaluator:
         """The evaluator of a checkpoint's model, which must pass the checks first; the last one is cached: both take time."""
-        if model is None and (step := self._step_of(checkpoint)) is not None and (step, allow_leaks) in self._evaluators:
+        recipe = self.recipe if length is None else self._recipe_at(length, model)
+        if (
+            model is None
+            and length is None
+            and (step := self._step_of(checkpoint)) is not None
+            and (step, allow_leaks) in self._evaluators
+        ):
             return self._evaluators[step, allow_leaks]
         found = self.checkpoint(checkpoint)
-        if model is None and (found.step, allow_leaks) in self._evaluators:  # the newest is damaged
+        if model is None and length is None and (found.step, allow_leaks) in self._evaluators:  # the newest is damaged
             return self._evaluators[found.step, allow_leaks]
-        network = self._fresh_model(found) if model is None else model
+        network = self._longer_model(found, recipe) if model is None else model
         objective, device = self.recipe.objective, choose_device("auto")
         key = None
         if not self._recheck and model is None:
             dims, weights = network.dims, str(checkpoint_checksums(self.directory, found.step))
             runtime = Runtime(next(network.parameters()).device, "float32", torch.get_num_threads())
             key = check_key(
-                self.recipe.model,
+                recipe.model,
                 objective.laws,
                 runtime,
                 vocabulary=dims.vocabulary,
@@ -306,16 +351,51 @@ class Run:
         evaluator = Evaluator(
             objective,
             network.to(device) if model is None else network,
-            self._other_row("untrained model", self.untrained, device),
+            self._other_row("untrained model", lambda: self.untrained(recipe), device),
             self.baselines(),
-            assembly.tools_for(self.recipe, self.tokenizer),
+            replace(assembly.tools_for(self.recipe, self.tokenizer), context=length or self.recipe.model.context),
             step=found.step,
             tainted=taint_of(report) or self.tainted,
-            parent=self._other_row("parent", self._parent_network, device),
+            parent=None if recipe is not self.recipe else self._other_row("parent", self._parent_network, device),
         )
-        if model is None:
+        if model is None and length is None:
             self._evaluators = {(found.step, allow_leaks): evaluator}
         return evaluator
+
+    def _recipe_at(self, length: int, model: Network | None) -> Recipe:
+        """The recipe for windows of ``length`` tokens: its own up to ``model.context``, beyond that one with more context."""
+        objective, context = self.recipe.objective, self.recipe.model.context
+        if not objective.judges_windows:
+            raise UsageError(
+                f"--length {length} has no effect on objective={objective.kind}, which is not measured on windows of the text; "
+                "drop it.",
+                reason="no-windows",
+            )
+        if length < 1:
+            raise BadArgument("length", length, "a window has at least 1 token")
+        if length <= context:
+            return self.recipe
+        if model is not None:
+            raise BadArgument("length", length, f"an altered model reads model.context={context} tokens at most; give fewer")
+        longer = MODELS.parse({**self.recipe.model.to_dict(), "context": length})
+        return self.recipe.model_copy(update={"model": longer})
+
+    def _longer_model(self, checkpoint: Checkpoint, recipe: Recipe) -> Network:
+        """The model of a checkpoint with the context of ``recipe``, which has the same weights, or it is refused."""
+        try:
+            return self._fresh_model(checkpoint, recipe)
+        except ConfigError as error:
+            if recipe is self.recipe or error.reason != "weights-do-not-fit":
+                raise
+        new = recipe.model.shapes(self.tokenizer.size, outputs=self.directory.read_environment("outputs")["outputs"])
+        own = saved_tensors(new)
+        grown = sorted(name for name, tensor in checkpoint.model.items() if name in own and own[name].shape != tensor.shape)
+        raise UsageError(
+            f"--length {recipe.model.context} is beyond model.context={self.recipe.model.context}: {', '.join(grown[:3])} has "
+            "a weight for each position, and none was trained for later ones; give fewer tokens, or train with positions such "
+            "as rotary, alibi or none.",
+            reason="positions-end",
+        )
 
     def _parent(self) -> assembly.Parent:
         """The run that this one started from, with the weights it started from, even if that run was trained further."""
@@ -375,18 +455,90 @@ class Run:
             )
         rule = self.abstain_rule(checkpoint) if abstain else None
         options = AskOptions(beams=beams, abstain_below=abstain_below, abstain_by=rule)
-        objective, device = self.recipe.objective, choose_device("auto")
+        objective = self.recipe.objective
         items = self.question_texts(questions) if isinstance(questions, str | list | tuple) else questions
         if not hasattr(items, "answers"):
             raise UsageError(
                 f"ask takes a text, a list of texts, or the result of Run.questions(FILE), not {questions!r}.",
                 reason="not-a-question",
             )
-        network: Any = self._fresh_model(self.checkpoint(checkpoint))
         tools = assembly.tools_for(self.recipe, self.tokenizer)
         if remark := objective.remark_on(items, tools):
             self._say_once(remark)
-        return objective.ask(network.to(device), items, tools, options)
+        return objective.ask(self._answering_model(checkpoint), items, tools, options)
+
+    def _answering_model(self, which: str | int = "last") -> Network:
+        """The unmodified model of a checkpoint on its device; the last one is cached."""
+        if self._asked is not None and self._asked[0] == self._step_of(which):
+            return self._asked[1]
+        found = self.checkpoint(which)
+        if self._asked is None or self._asked[0] != found.step:  # else the newest is damaged
+            self._asked = (found.step, self._fresh_model(found).to(choose_device("auto")))
+        return self._asked[1]
+
+    def predict(
+        self,
+        texts: Sequence[str],
+        *,
+        pairs: Sequence[str] | None = None,
+        precision: float | None = None,
+        coverage: float | None = None,
+        abstain_below: float | None = None,
+        temperature: bool = True,
+        checkpoint: str | int = "last",
+    ) -> list[Prediction]:
+        """The label of each text, with the probability of every label.
+
+        ``precision`` or ``coverage``: withhold unsure answers, by a threshold that reached this on validation;
+        ``abstain_below``: by your own. ``temperature``: False for the probabilities as the network gives them.
+        """
+        predictor = self.predictor(checkpoint)
+        below, sentence = predictor.threshold(precision=precision, coverage=coverage, abstain_below=abstain_below)
+        if sentence:
+            self._say_once(sentence)
+        return predictor.predict(
+            [texts] if isinstance(texts, str) else texts, pairs=pairs, abstain_below=below, temperature=temperature
+        )
+
+    def predictor(self, checkpoint: str | int = "last", *, batch_size: int = 32) -> Predictor:
+        """The classifier of a checkpoint, ready for many calls; its temperature and thresholds are fitted once and stored."""
+        if self.recipe.objective.ask_reads != "labels":
+            raise UsageError(
+                f"predict labels texts, but the objective of {self.folder} is {self.recipe.objective.kind}; train one with "
+                "objective: labels.",
+                reason="not-a-classifier",
+            )
+        network = self._answering_model(checkpoint)
+        assert self._asked is not None
+        return Predictor(
+            network,
+            self.tokenizer,
+            self.label_names,
+            context=self.recipe.model.context,
+            reference=self._reference(network, self._asked[0]),
+            batch_size=batch_size,
+        )
+
+    def _reference(self, network: Network, step: int) -> Reference | None:
+        """What the training and validation texts look like to the network: stored, or computed; None where they are gone."""
+        if self._referred is not None and self._referred.step == step:
+            return self._referred
+        stored = load_packed(self.directory.prediction_file)
+        found = None if stored is None or "reference" not in stored else Reference.from_arrays(stored["reference"])
+        if found is None or found.step != step:
+            try:
+                labels = self.data.part("labels")
+                train, held_out = labels.split("train"), labels.split("validation")
+            except GlassformerError as error:
+                self._say_once(
+                    f"{error} So probabilities have no temperature, and no text is called unlike the training texts."
+                )
+                return None
+            found = fit_reference(network, self.tokenizer, train, held_out, context=self.recipe.model.context, step=step)
+            with suppress(OSError):  # a run that cannot be written to is fitted each time
+                write_atomically(self.directory.prediction_file, packed({"reference": found}))
+        self._referred = found
+        return found
 
     def abstain_rule(self, checkpoint: str | int = "last") -> AbstainRule:
         """The abstention rule fitted by the evaluation on validation, which is run here if none is saved."""
@@ -515,11 +667,27 @@ class Run:
         return model
 
     def look(
-        self, text: str, *, checkpoint: str | int = "last", hide: Sequence[int] = (), model: Network | None = None
+        self,
+        text: str,
+        *,
+        checkpoint: str | int = "last",
+        hide: Sequence[int] = (),
+        model: Network | None = None,
+        attention: str | None = None,
+        target: str | None = None,
     ) -> Look:
         """The model's activations on a text (docs/look.md). ``checkpoint``: also ``untrained``, ``0`` (before step 1) and
-        the steps of the film. ``hide``: positions that no query may attend to. ``model``: an altered model instead."""
+        the steps of the film. ``hide``: positions that no query may attend to. ``model``: an altered model instead.
+
+        Of a run that translates, ``text`` is the source and ``target`` its translation, by default the model's own;
+        ``attention`` chooses the maps: ``cross`` (target to source, the default), ``encoder`` or ``decoder``."""
         network, name = (self.network_at(checkpoint), str(checkpoint)) if model is None else (model, "altered")
+        if getattr(network, "reads_source", False):
+            return self._look_at_translation(network, name, text, target, attention or "cross", hide)
+        if attention is not None or target is not None:
+            raise UsageError(
+                "--attention and --target are for runs that translate; drop them.", reason="attention-without-source"
+            )
         if not text:
             raise UsageError("The text is empty, so there is nothing to read; give at least one token.", reason="empty-text")
         if self.recipe.objective.judged_on == "labels":  # as a classifier reads it, with its special tokens
@@ -527,8 +695,31 @@ class Run:
             ids = [int(token) for token in encode_texts(self.tokenizer, items, 1 << 20).ids[0]]
         else:
             ids = prompt_ids(self.tokenizer, text)
-        labels = [str(label) for label in (self._data_record or {}).get("labels", {}).values()]
-        return Look(network, self.tokenizer, ids, hide=hide, name=name, labels=labels)
+        return Look(network, self.tokenizer, ids, hide=hide, name=name, labels=self.label_names)
+
+    def _look_at_translation(
+        self, network: Any, name: str, text: str, target: str | None, attention: str, hide: Sequence[int]
+    ) -> Look:
+        """The encoder on the source, or the decoder on the target given the source."""
+        if attention not in ("cross", "encoder", "decoder"):
+            raise UsageError(
+                f"--attention {attention} is unknown; choose cross, encoder or decoder.", reason="unknown-attention"
+            )
+        tokenizer, items = self.tokenizer, self.question_texts(text)
+        writes, tools = target_side(tokenizer), assembly.tools_for(self.recipe, tokenizer)
+        if target is None:
+            target = self.recipe.objective.translate(network, items, tools)[0][0]  # type: ignore[attr-defined]
+        pairs = encode_pairs(tokenizer, replace(items, targets=(target,)), tools.context)
+        source, written = pairs.sources[0], pairs.targets[0]
+        if attention == "encoder":
+            return Look(network.encoder, tokenizer, source.tolist(), hide=hide, name=name)
+        device = next(network.parameters()).device
+        given = network.given(network.encode(torch.from_numpy(source)[None].to(device)))
+        ids = [pairs.target_start, *written[:-1].tolist()]
+        if attention == "decoder":
+            return Look(given, writes, ids, hide=hide, name=name)
+        words = [tokenizer.token_text(int(token)) for token in source]
+        return Look(given, writes, ids, hide=hide, name=name, source=words, end_id=int(written[-1]))
 
     def network_at(self, which: str | int = "last") -> Any:
         """The network of a checkpoint, of a step of the film, ``untrained``, or ``0``: before the first step."""

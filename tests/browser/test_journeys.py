@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from glassformer.runs.directory import RunDirectory
 
 pytestmark = pytest.mark.browser
-TABS = ["runs", "studies", "look", "generate", "ask", "tokens", "byhand", "new"]
+TABS = ["runs", "studies", "look", "generate", "ask", "translate", "tokens", "byhand", "new"]
 
 NAMELESS = """() => [...document.querySelectorAll("input, select, textarea, button, img, a[href]")]
     .filter((one) => one.checkVisibility() && !(one.labels && one.labels.length) && !one.getAttribute("aria-label"))

@@ -13,6 +13,7 @@ fresh ones passed: zero-initialised weights can hide a leak.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -114,6 +115,36 @@ def require_step(
         return report
     raise_or_warn(found, "Checks of the fast paths", allow_leaks, watch, cached=cached)
     return report.joined(found)
+
+
+def require_processes(step: TrainStep | GraphedStep, batch: Batch, number: int, watch: Watcher = SILENT) -> CheckReport:
+    """The law "processes", on the first step of this very run: the gradient that all processes make together has the bits of
+    the one that rank 0 makes alone. Every process calls it. It stands in for tests on machines that we do not have."""
+    plain, started = step.uncaptured, time.perf_counter()
+    batch = batch.to(step.runtime.device)
+    with same_generators(step.runtime.device):
+        plain.prepare(number, 0.0)
+        together = plain.processes.sum(plain.summed(batch))
+
+        def compared() -> list[float]:
+            with plain.by_itself():
+                alone = plain.summed(batch)
+            different = alone != together
+            return [float(different.sum()), float((alone - together).abs().max()), float(alone.abs().max())]
+
+        differing, largest, scale = plain.processes.once(compared)
+    if differing:
+        raise CheckFailed(
+            f"processes: the gradient of step {number} that {plain.processes.place.world} processes make together is not "
+            f"the one that process 0 makes alone: {differing:,.0f} numbers differ, the largest by {largest:.3g} (gradients are "
+            f"up to {scale:.3g}). Such a run could not be repeated on another number of processes, so it is not started. Use "
+            "GPUs of one kind, the same build of torch everywhere and one number of threads; or train on one process.",
+            reason="processes-differ-from-one",
+        )
+    world, seconds = plain.processes.place.world, time.perf_counter() - started
+    watch.say(f"Check of {world} processes passed in {seconds:.1f} s: together they give the bits that one gives alone.")
+    how = f"gradient of step {number} in {plain.pieces} pieces, {world} processes against one, bit for bit"
+    return CheckReport("the processes", tested={"processes": how}, seconds=seconds)
 
 
 def require_generation(

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from glassformer.foundation.errors import CannotTell, CheckFailed
 
-Law = Literal["causality", "batch", "state", "padding", "cache", "labels", "path"]
-LAWS: tuple[Law, ...] = ("causality", "batch", "state", "padding", "cache", "labels", "path")
+Law = Literal["causality", "batch", "state", "padding", "cache", "labels", "path", "processes"]
+LAWS: tuple[Law, ...] = ("causality", "batch", "state", "padding", "cache", "labels", "path", "processes")
 Outcome = Literal["passed", "broken", "cannot tell"]
 
 ABOUT: dict[Law, str] = {
@@ -23,6 +23,7 @@ ABOUT: dict[Law, str] = {
     "padding": "no score depends on padding or on a hidden token",
     "labels": "no score depends on the target it is measured by",
     "path": "a compiled, captured or low-precision path gives the same as the plain one",
+    "processes": "several processes together give the gradient that one of them gives alone",
     "cache": "reading in pieces with a cache gives the same as reading at once",
 }
 BROKEN: dict[Law, str] = {

@@ -36,6 +36,18 @@ def command(
         list[int] | None,
         typer.Option("--hide", metavar="POSITION", help="Mask this position: no token attends to it. Repeatable."),
     ] = None,
+    attention: Annotated[
+        str | None,
+        typer.Option(
+            "--attention",
+            metavar="cross|encoder|decoder",
+            help="Of a run that translates: maps from target to source (default), of the source, or of the target.",
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", metavar="TEXT", help="Of a run that translates: this translation of TEXT, not the run's own."),
+    ] = None,
     compare: Annotated[
         str | None, typer.Option("--compare", metavar="RUN|CHECKPOINT", help="Show another run or checkpoint beside it.")
     ] = None,
@@ -81,13 +93,14 @@ def command(
             f"--position {position} is used only with --walk; add --walk, or drop it.", reason="position-without-walk"
         )
     loaded = load(run, plugins=plugin or (), watch=remarks())
+    if loaded.recipe.objective.ask_reads == "pairs" and target is None:  # one translation for everything that is compared
+        target = loaded.translate(text, checkpoint=checkpoint)[0].text
+    more = {"attention": attention, "target": target, "hide": hide or ()}
     if walk:
         others = {"--film": film, "--compare": compare, "--ablate": ablate, "--layer": layer is not None}
-        _walk(
-            loaded.look(text, checkpoint=checkpoint, hide=hide or ()), -1 if position is None else position, others, out_, json
-        )
+        _walk(loaded.look(text, checkpoint=checkpoint, **more), -1 if position is None else position, others, out_, json)
         return
-    looks = _looks(loaded, text, checkpoint, hide or (), compare, film)
+    looks = _looks(loaded, text, checkpoint, more, compare, film)
     if layer is not None:
         from glassformer.lens.interventions import require_head
 
@@ -137,19 +150,19 @@ EXPLAINED = (
 )
 
 
-def _looks(run: Run, text: str, checkpoint: str, hide: Any, compare: str | None, film: bool) -> list[Look]:
+def _looks(run: Run, text: str, checkpoint: str, more: dict[str, Any], compare: str | None, film: bool) -> list[Look]:
     from glassformer.run import load
 
     if film:
         from glassformer.runs.film import moments
 
-        return [run.look(text, checkpoint=step, hide=hide) for step in moments(run.directory)]
-    looks = [run.look(text, checkpoint=checkpoint, hide=hide)]
+        return [run.look(text, checkpoint=step, **more) for step in moments(run.directory)]
+    looks = [run.look(text, checkpoint=checkpoint, **more)]
     if compare is not None:
         if compare in ("untrained", "best", "last") or compare.isdigit():
-            other = run.look(text, checkpoint=compare, hide=hide)
+            other = run.look(text, checkpoint=compare, **more)
         else:
-            other = load(compare, watch=remarks()).look(text, hide=hide)
+            other = load(compare, watch=remarks()).look(text, **more)
             other.name = Path(compare).name
         if other.queries != looks[0].queries:
             say(

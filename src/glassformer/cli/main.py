@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import typer
 
 from glassformer.cli.console import SETTINGS, err
-from glassformer.foundation.errors import BadArgument, GlassformerError, exit_code_of, is_panic
+from glassformer.foundation.errors import BadArgument, GlassformerError, OtherProcessFailed, exit_code_of, is_panic
 from glassformer.foundation.plugins import fault_in_plugin
 
 VERBS = (
@@ -26,6 +26,7 @@ VERBS = (
     "evaluate",
     "generate",
     "ask",
+    "predict",
     "translate",
     "look",
     "runs",
@@ -40,7 +41,7 @@ VERBS = (
 )
 """Modules of this package that each define one ``command``."""
 
-GROUPS: tuple[str, ...] = ("bench", "data", "tokenizer")
+GROUPS: tuple[str, ...] = ("bench", "data", "study", "tokenizer")
 """Modules that define a typer ``app`` with verbs of its own."""
 
 UsageMistake: type[Any] = typer.BadParameter.__mro__[2]
@@ -112,6 +113,7 @@ def _sleep_while_waiting_on_a_busy_machine() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command; gives the exit code."""
+    SETTINGS.words = tuple(arguments)
     words = _take_common_flags(list(arguments))
     try:
         result = app(args=words, prog_name="glassformer", standalone_mode=False)
@@ -130,6 +132,8 @@ def run(arguments: Sequence[str]) -> int:
         return 1
     except BadArgument as error:
         return _end_with(error.on_command_line, exit_code_of(error))
+    except OtherProcessFailed as error:
+        return error.code
     except (GlassformerError, KeyboardInterrupt) as error:
         return _end_with(str(error) or "Stopped.", exit_code_of(error))
     except BaseException as error:

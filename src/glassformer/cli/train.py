@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.console import out, print_json, print_table, say, watching
+from glassformer.cli.console import SETTINGS, out, print_json, print_table, say, watching
 from glassformer.cli.options import AllowLeaks, Json, Plugin, RecipeArgument, Set, changes_of
+from glassformer.foundation.errors import UsageError
+from glassformer.foundation.place import Place, place_of
 from glassformer.foundation.plugins import plugin_flags
 
 if TYPE_CHECKING:
@@ -36,6 +38,10 @@ def command(
     note: Annotated[
         str | None, typer.Option("--note", metavar="TEXT", help="Store a remark in the run; `glassformer runs` shows it.")
     ] = None,
+    processes: Annotated[
+        str | None,
+        typer.Option("--processes", metavar="N|auto", help="Train on N processes of this machine; auto: one per GPU or core."),
+    ] = None,
     plugin: Plugin = None,
     allow_leaks: AllowLeaks = False,
     recheck: Annotated[
@@ -52,6 +58,9 @@ def command(
     changes = changes_of(set_)
     if dry_run:
         _print_cost(recipe, changes, seed, plugin or [], json)
+        return
+    place = place_of()
+    if processes is not None and _launched(processes, place):
         return
     with watching() as watch:
         from glassformer.experiment import train
@@ -72,6 +81,8 @@ def command(
             clock=clock,
             watch=watch,
         )
+    if place is not None and place.rank:
+        return
     if timing:  # on standard error: it is no part of the result
         spent = run.directory.timings()[-1]
         for name, seconds in spent["seconds"].items():
@@ -81,6 +92,24 @@ def command(
         print_json({**run.summary(), "diagnosis": [one.to_dict() for one in run.diagnosis()]})
     else:
         _print_result(run)
+
+
+def _launched(processes: str, place: Place | None) -> bool:
+    """Starts this same command in several processes and waits for them; False where this is one of them, or the only one."""
+    from glassformer.training.parallel.launch import launch, number_of_processes
+
+    number = number_of_processes(processes)
+    if place is not None:
+        if number != place.world:
+            raise UsageError(
+                f"--processes {processes} is given, but torchrun started {place.world} processes; drop --processes.",
+                reason="processes-twice",
+            )
+        return False
+    if number == 1:
+        return False
+    launch(SETTINGS.words, number)
+    return True
 
 
 def _print_result(run: Run) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 DocumentKind = Literal["line", "block", "file", "article"]
 NO_DATA = "none"
 """The ``set`` of a recipe without text of its own: that of an imported model."""
-FormatKind = Literal["text", "jsonl", "csv", "tsv", "label-text"]
+FormatKind = Literal["text", "jsonl", "csv", "tsv", "parquet", "label-text"]
 
 
 class SplitConfig(Config):
@@ -106,7 +106,7 @@ class DataConfig(Config):
     files: str | None = None
     """Which files of a folder, as a pattern such as `*.txt`."""
     text_column: str | int | None = None
-    """In jsonl, csv and tsv files, the column with the text: a name, or a number counted from 1."""
+    """In jsonl, csv, tsv and parquet files, the column with the text: a name, or a number counted from 1."""
     pair_column: str | int | None = None
     """The column with a second text, for objectives about pairs."""
     label_column: str | int | None = None

@@ -29,7 +29,7 @@ def share_in_train(train: Any, split: Any) -> float | None:
         return None
     documents = 0.0
     if hasattr(train, "documents") and hasattr(split, "documents") and len(split.documents):
-        documents = duplicates_of(train.documents["hash"], split.documents["hash"]).count / len(split.documents)
+        documents = duplicates_of(train.documents["copy"], split.documents["copy"]).count / len(split.documents)
     sampled = wanted[np.linspace(0, len(wanted) - 1, min(SAMPLED, len(wanted))).astype(np.int64)]
     return max(documents, float(np.isin(sampled, known).mean()))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, final
@@ -91,15 +91,26 @@ class Outcomes:
         return cls(units=units, figures=figures, unit=unit, scope=f"{count:,} {unit}s" if scope is None else scope)
 
 
+Share = Callable[[Iterator[Any], Callable[[Any], Any]], Iterator[Any]]
+"""Batches and what to compute of each -> the results in order."""
+
+
+def in_this_process(batches: Iterator[Any], compute: Callable[[Any], Any]) -> Iterator[Any]:
+    return map(compute, batches)
+
+
 @dataclass(frozen=True)
 class EvaluationTools:
-    """``keep_going`` raises after a stop request; ``progress`` is called with the amount done since the last call."""
+    """``keep_going`` raises after a stop request; ``progress`` is called with the amount done since the last call. ``shared``
+    spreads batches over the processes of a run: ``shared(batches, compute)`` gives ``compute(batch)`` (arrays, or a tuple of
+    them) for each batch, in order. ``keep_going`` is called where the batches are made, so that all processes call it."""
 
     tokenizer: Tokenizer
     context: int
     batch_size: int = 32
     device: torch.device | None = None
     keep_going: Callable[[], None] = lambda: None
+    shared: Share = in_this_process
     progress: Callable[[int], None] = lambda done: None
 
 

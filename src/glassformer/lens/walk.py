@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import html
 import inspect
+import itertools
 import json
 import re
 from collections.abc import Callable
@@ -89,7 +90,11 @@ def _pass(look: Look) -> tuple[list[tuple[Place, Tensor, Tensor | None]], Tensor
     found: list[tuple[Place, Tensor, Tensor | None]] = []
 
     def keep(place: Place) -> Callable[..., None]:
+        seen = itertools.count()
+
         def hook(module: Any, inputs: Any, output: Any) -> None:
+            if next(seen) % place.calls != place.call or not place.is_in(output):  # a layer may run several times
+                return
             value = place.read(output)
             entered = next((one for one in inputs if isinstance(one, Tensor)), None) if isinstance(inputs, tuple) else None
             found.append((place, value.detach().clone(), None if entered is None else entered.detach().clone()))
@@ -107,7 +112,12 @@ def _pass(look: Look) -> tuple[list[tuple[Place, Tensor, Tensor | None]], Tensor
 def _places(places: Places) -> list[Place]:
     """All taps; and the parts between them: what the network, a block or an attention layer calls without taps inside."""
     found = dict(places.by_name)
-    modules = dict(places.network.named_modules())
+    inside_of = _path(places.network)
+    modules = {
+        name.removeprefix(inside_of): module
+        for name, module in places.network.named_modules()
+        if name.startswith(inside_of) and name != inside_of.rstrip(".")
+    }
     tapped = {name for name, module in modules.items() if isinstance(module, Tap) and module.axes}
     if not tapped:  # an encoder of transformers: its places are all there is
         return list(found.values())
@@ -119,6 +129,11 @@ def _places(places: Places) -> list[Place]:
         if name and calls and not isinstance(module, Tap | nn.Identity | nn.ModuleList) and _shown(module, name, inside):
             found[name] = Place(name, tuple(STREAM.split()), module)
     return list(found.values())
+
+
+def _path(network: Any) -> str:
+    """Where the parts are that a look names: the decoder of a network that is given its source, else the network itself."""
+    return str(getattr(network, "decoder_path", ""))
 
 
 def _shown(module: nn.Module, name: str, inside: bool) -> bool:
@@ -199,7 +214,7 @@ def code_of(network: nn.Module, name: str) -> dict[str, Any]:
     owner, _, attribute = name.rpartition(".")
     nothing: dict[str, Any] = {"code": None, "where": None}
     try:
-        module = network.get_submodule(owner)
+        module = network.get_submodule((_path(network) + owner).rstrip("."))
     except AttributeError:
         return nothing
     call = re.compile(rf"self\.{re.escape(attribute)}\(")

@@ -20,6 +20,7 @@ from glassformer.foundation.registry import Slot, VariantConfig
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.dims import Dims
 from glassformer.model.memory import Memory
+from glassformer.model.own_losses import OwnLosses
 
 if TYPE_CHECKING:
     from glassformer.model.accounting import Cost
@@ -36,6 +37,18 @@ class Network(nn.Module, ABC):
         self, ids_BT: Tensor, *, key_padding_mask_BS: Tensor | None = None, dropout_seed: Tensor | None = None
     ) -> Tensor:
         """The vectors the head reads, [B, T, D]. ``dropout_seed``: of the dropout masks; all arguments: ``Transformer``."""
+
+    collecting: OwnLosses | None = None
+    """Where the parts add losses of their own while a training step computes its loss; None: nowhere."""
+
+    def collect(self, losses: OwnLosses | None) -> None:
+        """Sets ``collecting``, in networks inside this one too."""
+        self.collecting = losses
+
+    @property
+    def own_losses(self) -> tuple[str, ...]:
+        """The names of the losses that its parts add to the objective's."""
+        return ()
 
     @property
     def pools(self) -> bool:

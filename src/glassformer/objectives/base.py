@@ -56,6 +56,8 @@ class ObjectiveConfig(VariantConfig):
     """The kind of part that ``ask`` reads its items as."""
     laws: ClassVar[frozenset[str]] = frozenset()
     """Laws its network must keep whatever the model says of itself: next-token demands causality."""
+    judges_windows: ClassVar[bool] = False
+    """Whether ``evaluate`` cuts the text into windows of ``tools.context`` tokens, so that another length can be asked for."""
     metrics: ClassVar[tuple[Metric, ...]]
     baselines: ClassVar[Mapping[str, type[Baseline]]] = {}
     """The classes of its baselines by name, so that a run can load its own."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, final
 
@@ -177,6 +177,11 @@ def as_batch(rows: PaddedRows) -> Batch:
 
 def label_scores(network: Network, batch: Batch, *, dropout_seed: Tensor | None = None) -> Tensor:
     """Logits of the labels [B, C]; passes token types to networks that use them."""
+    return scores_and_features(network, batch, dropout_seed=dropout_seed)[0]
+
+
+def scores_and_features(network: Network, batch: Batch, *, dropout_seed: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """(logits of the labels [B, C], the vectors that the head reads [B, T, D])."""
     key_padding_mask_BS = batch["hidden"]
     more = {"segments_BT": batch["types"]} if "types" in batch.tensors and network.takes_segments else {}
     features_BTD = network.features(batch["ids"], key_padding_mask_BS=key_padding_mask_BS, dropout_seed=dropout_seed, **more)
@@ -187,7 +192,7 @@ def label_scores(network: Network, batch: Batch, *, dropout_seed: Tensor | None 
             "token; choose model.head: classifier.",
             reason="head-per-token",
         )
-    return scores
+    return scores, features_BTD
 
 
 @torch.no_grad()
@@ -195,13 +200,22 @@ def log_probabilities(network: Network, texts: EncodedTexts, tools: EvaluationTo
     """float64 [N, C]: the network's log probabilities of the labels, in evaluation mode."""
     device = tools.device or next(network.parameters()).device
     found: np.ndarray | None = None
-    with evaluating(network):
+
+    def batches() -> Iterator[tuple[np.ndarray, Any]]:
         for at, rows in in_order(texts, tools.batch_size):
             tools.keep_going()
-            scores_BC = label_scores(network, as_batch(rows).to(device))
+            yield at, rows
+
+    def scored(batch: tuple[np.ndarray, Any]) -> tuple[np.ndarray, np.ndarray]:
+        at, rows = batch
+        scores_BC = label_scores(network, as_batch(rows).to(device))
+        return np.asarray(at), torch.log_softmax(scores_BC.double(), dim=1).cpu().numpy()
+
+    with evaluating(network):
+        for at, logs_BC in tools.shared(batches(), scored):
             if found is None:
-                found = np.zeros((len(texts), scores_BC.shape[1]))
-            found[at] = torch.log_softmax(scores_BC.double(), dim=1).cpu().numpy()
+                found = np.zeros((len(texts), logs_BC.shape[1]))
+            found[at] = logs_BC
             tools.progress(len(at))
     assert found is not None
     return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,21 +33,21 @@ ACTIVATION_NAMES = {"gelu": "gelu", "gelu-tanh": "gelu_new", "relu": "relu"}
 class Architecture(ABC):
     """One model type. ``name`` is the class of an export, unless ``class_of`` overrides it."""
 
-    name: ClassVar[str]
-    model_types: ClassVar[tuple[str, ...]]
-    classes: ClassVar[tuple[str, ...]]
+    name: str
+    model_types: tuple[str, ...]
+    classes: tuple[str, ...]
     """The supported classes of ``architectures``."""
-    prefix: ClassVar[str]
+    prefix: str
     """The prefix of tensor names in a class with a head, absent in the bare model."""
-    spare: ClassVar[tuple[str, ...]] = ()
+    spare: tuple[str, ...] = ()
     """Suffixes of tensors that are no weights: masks, positions, rotations computed from the settings."""
-    unused: ClassVar[tuple[str, ...]] = ()
+    unused: tuple[str, ...] = ()
     """Prefixes of weights that our model does not use; leaving them out is reported."""
-    parts: ClassVar[Mapping[str, tuple[str, ...]]]
+    parts: Mapping[str, tuple[str, ...]]
     """The kinds of our parts that this class can represent, by slot."""
-    mixer_settings: ClassVar[tuple[str, ...]] = ("bias",)
+    mixer_settings: tuple[str, ...] = ("bias",)
     """The settings of a mixer that this class can represent."""
-    causal: ClassVar[bool] = True
+    causal: bool = True
 
     @abstractmethod
     def read(self, settings: Settings, tensors: Set[str]) -> dict[str, Any]:
@@ -179,14 +179,36 @@ class Rule:
     rows: tuple[int, ...]
     transposed: bool = False
     """Theirs is [inputs, outputs] (GPT-2's Conv1D), ours [outputs, inputs]."""
+    heads: int = 0
+    """Theirs holds queries, keys and values of so many heads, head after head (GPT-NeoX); ours all queries, then all keys."""
+    turned_back: tuple[int, ...] = ()
+    """Parts whose heads have their halves swapped: a rotation in the other direction (nanochat)."""
+    head_width: int = 0
+
+    def part_of_ours(self, number: int, theirs: Tensor) -> Tensor:
+        """One of their tensors in our layout."""
+        part = theirs.T if self.transposed else theirs
+        if self.heads:
+            part = part.unflatten(0, (self.heads, 3, -1)).transpose(0, 1).flatten(0, 2)
+        return self._halves_swapped(part) if number in self.turned_back else part
+
+    def part_of_theirs(self, number: int, ours: Tensor) -> Tensor:
+        """The inverse."""
+        part = self._halves_swapped(ours) if number in self.turned_back else ours
+        if self.heads:
+            part = part.unflatten(0, (3, self.heads, -1)).transpose(0, 1).flatten(0, 2)
+        return part.T if self.transposed else part
+
+    def _halves_swapped(self, part: Tensor) -> Tensor:
+        return part.unflatten(0, (-1, 2, self.head_width // 2)).flip(1).flatten(0, 2)
 
 
-def linear(ours: str, theirs: str | tuple[str, ...], rows: int | tuple[int, ...], *, transposed: bool = False) -> list[Rule]:
+def linear(ours: str, theirs: str | tuple[str, ...], rows: int | tuple[int, ...]) -> list[Rule]:
     """The rules of a linear map or a norm: weight and bias."""
     names = (theirs,) if isinstance(theirs, str) else theirs
     sizes = (rows,) if isinstance(rows, int) else rows
     return [
-        Rule(f"{ours}.weight", tuple(f"{name}.weight" for name in names), sizes, transposed),
+        Rule(f"{ours}.weight", tuple(f"{name}.weight" for name in names), sizes),
         Rule(f"{ours}.bias", tuple(f"{name}.bias" for name in names), sizes),
     ]
 
@@ -203,13 +225,14 @@ def to_ours(theirs: Mapping[str, Tensor], rules: Iterable[Rule], expected: Mappi
         missing = [name for name in rule.theirs if name not in theirs]
         if missing:
             raise DataError(f"the tensor {missing[0]} is missing; the weights are incomplete or of another kind of model.")
-        parts = [theirs[name].T if rule.transposed else theirs[name] for name in rule.theirs]
+        stored_parts = [theirs[name].T if rule.transposed else theirs[name] for name in rule.theirs]
         shape = expected[rule.ours]
-        for name, part, rows in zip(rule.theirs, parts, rule.rows):
+        for name, part, rows in zip(rule.theirs, stored_parts, rule.rows):
             wanted = (rows, *shape[1:])
             if tuple(part.shape) != wanted:
                 stored = wanted[::-1] if rule.transposed else wanted
                 raise DataError(f"the tensor {name} has shape {list(theirs[name].shape)}; config.json asks for {list(stored)}.")
+        parts = [rule.part_of_ours(number, theirs[name]) for number, name in enumerate(rule.theirs)]
         found[rule.ours] = torch.cat(parts).to(torch.float32).contiguous()
     absent = expected.keys() - found.keys()
     assert not absent, absent  # a tensor of ours without a rule
@@ -226,6 +249,6 @@ def to_theirs(ours: Mapping[str, Tensor], rules: Iterable[Rule]) -> dict[str, Te
         else:
             shape = () if rule.ours.endswith(".bias") else (width,)
             parts = tuple(torch.zeros(rows, *shape) for rows in rule.rows)
-        for name, part in zip(rule.theirs, parts):
-            written[name] = (part.T if rule.transposed else part).contiguous().clone()
+        for number, (name, part) in enumerate(zip(rule.theirs, parts)):
+            written[name] = rule.part_of_theirs(number, part).contiguous().clone()
     return written

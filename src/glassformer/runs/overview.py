@@ -168,8 +168,9 @@ def abilities_of(recipe: dict[str, Any]) -> dict[str, Any]:
     sizes = {name: model.get(name) for name in ("layers", "heads", "context")}
     return {
         "objective": kind,
-        "generates": bool(model.get("causal", True)) and kind not in ("labels", "retrieval"),
+        "generates": bool(model.get("causal", True)) and kind not in ("labels", "retrieval", "translate"),
         "answers": "answers" in str(objective) or kind == "labels",
+        "translates": kind == "translate",
         **sizes,
     }
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice, zip_longest
 from pathlib import Path
+from sys import intern
 from typing import NamedTuple
 
 from glassformer.data.config import DocumentKind, FormatKind
@@ -20,7 +21,13 @@ from glassformer.data.reading.readers import lines, pieces, require_size, to_tex
 from glassformer.data.reading.tables import Column, cells, raise_error
 from glassformer.foundation.errors import DataError
 
-_ENDINGS: dict[str, FormatKind] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv"}
+_ENDINGS: dict[str, FormatKind] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+}
 
 # ` = Title = ` is an article of wikitext; ` = = Section = = ` is inside one.
 _ARTICLE = re.compile(rb" = [^=]+ = \r?\n?")
@@ -231,8 +238,8 @@ def _all_rows(source: LabelSource, on_bad_row: Callable[[DataError], None]) -> I
         kind = source.format or format_by_name(file)
         if kind == "text":
             raise DataError(
-                "has no columns for text and label; give a jsonl, csv or tsv file, or set data.format: label-text if each "
-                "line is a label, a space and the text.",
+                "has no columns for text and label; give a csv, tsv, jsonl or parquet file, or set data.format: label-text if "
+                "each line is a label, a space and the text.",
                 file=file,
                 reason="no-columns",
             )
@@ -244,7 +251,8 @@ def _all_rows(source: LabelSource, on_bad_row: Callable[[DataError], None]) -> I
                 rule = f"the {what} is empty; fill it in or remove the row."
                 on_bad_row(DataError(rule, file=file, line=line, reason="empty-cell"))
                 continue
-            yield Row(found["text_column"], found.get("pair_column"), found.get("label_column"), file, line)
+            label = found.get("label_column")  # one object for each label, not for each row
+            yield Row(found["text_column"], found.get("pair_column"), None if label is None else intern(label), file, line)
 
 
 def read_pairs(source: PairSource, skipped: Skipped | None = None) -> Iterator[PairRow]:

@@ -24,7 +24,7 @@ from glassformer.data.reading.named_sets import SETS, DataSources, LabelSources,
 from glassformer.foundation.errors import ConfigError, DataError, UnknownName
 from glassformer.foundation.files import sha256_of_file, sha256_of_text, write_atomically
 
-TEXT_ENDINGS = (".txt", ".text", ".md", ".rst", ".jsonl", ".ndjson", ".csv", ".tsv")
+TEXT_ENDINGS = (".txt", ".text", ".md", ".rst", ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
 STANDARD_INPUT = "-"
 
 _REMEMBER_ABOVE = 64 << 20  # bytes; checksums of smaller files are not cached

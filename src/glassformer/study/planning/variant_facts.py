@@ -85,7 +85,10 @@ class Facts:
     def unjudged(self) -> bool:
         """Whether no leak was found, but the check of the untrained model could not judge every law."""
         return (
-            self.leak is not None and self.check is not None and not self.check["findings"] and bool(self.check["cannot_tell"])
+            self.leak is not None
+            and self.check is not None
+            and not self.check["findings"]
+            and bool(self.check.get("cannot_tell"))
         )
 
     @property

@@ -1,4 +1,4 @@
-"""Models: streaming generation with the alternatives of each token, question answering, tokenization."""
+"""Models: streaming generation with the alternatives of each token, question answering, translation, tokenization."""
 
 from __future__ import annotations
 
@@ -109,6 +109,25 @@ def ask(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     return {"answers": [one.to_dict() for one in answers]}
 
 
+class TranslateRequest(Config):
+    """The request; rules as in ``glassformer translate``."""
+
+    run: str
+    texts: list[str]
+    beams: int = 4
+    checkpoint: str | int = "last"
+
+
+def translate(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
+    """The JSON that ``glassformer translate --json`` prints."""
+    options = TranslateRequest.parse(values)
+    if not 1 <= options.beams <= MOST_BEAMS:
+        raise UsageError(f"beams={options.beams} cannot be used here: give 1 to {MOST_BEAMS}.")
+    run = state.worker.run(state.folder.run(options.run))
+    found = run.translate(options.texts, beams=options.beams, checkpoint=options.checkpoint)
+    return {"translations": [one.to_dict() for one in found]}
+
+
 def tokens(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """How a run's tokenizer merges a text step by step: the JSON of ``glassformer tokenizer show``."""
     from glassformer.data.tokenizers.files import load_tokenizer
@@ -136,6 +155,7 @@ def abilities(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
 ROUTES = [
     Route("/api/generate", generate, methods=["POST"]),
     json_route("POST", "/api/ask", ask, worker=True),
+    json_route("POST", "/api/translate", translate, worker=True),
     json_route("GET", "/api/tokens", tokens),
     json_route("GET", "/api/run/abilities", abilities),
 ]

@@ -2,7 +2,7 @@
 import { fill, h, loading, problem } from "/static/dom.js";
 
 const TABS = [
-  ["runs", "Runs"], ["studies", "Studies"], ["look", "Look"], ["generate", "Generate"], ["ask", "Ask"],
+  ["runs", "Runs"], ["studies", "Studies"], ["look", "Look"], ["generate", "Generate"], ["ask", "Ask"], ["translate", "Translate"],
   ["tokens", "Tokens"], ["byhand", "By hand"], ["new", "New"],
 ];
 const PARTS = { walk: "look", run: "runs", study: "studies", compare: "runs" };
