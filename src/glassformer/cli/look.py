@@ -95,7 +95,7 @@ def command(
     loaded = load(run, plugins=plugin or (), watch=remarks())
     if loaded.recipe.objective.ask_reads == "pairs" and target is None:  # one translation for everything that is compared
         target = loaded.translate(text, checkpoint=checkpoint)[0].text
-    more = {"attention": attention, "target": target, "hide": hide or ()}
+    more: dict[str, Any] = {"attention": attention, "target": target, "hide": hide or ()}
     if walk:
         others = {"--film": film, "--compare": compare, "--ablate": ablate, "--layer": layer is not None}
         _walk(loaded.look(text, checkpoint=checkpoint, **more), -1 if position is None else position, others, out_, json)
