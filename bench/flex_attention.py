@@ -1,6 +1,6 @@
-"""Where FlexAttention would pay: window, soft-cap and documents by torch's compiled kernel, by our fused path, by the equations.
+"""Where FlexAttention would pay: window, soft-cap and documents compiled, by our fused path, by the equations.
 
-    python bench/flex_attention.py               # on a GPU: milliseconds of a forward and backward pass in bf16, one H200: 2 min
+    python bench/flex_attention.py               # on a GPU: milliseconds of a forward and backward pass in bf16
     python bench/flex_attention.py --check-only  # anywhere: that FlexAttention (not compiled) computes what our reference does
 
 Our paths are those of model/softmax_mixer.py: a window or documents are a mask for scaled_dot_product_attention; a soft-cap has
