@@ -17,6 +17,7 @@ from glassformer.checking.gate import check_key, require_generation, require_net
 from glassformer.checks.check_report import CheckReport
 from glassformer.data.data_kinds import PreparedData, data_kind
 from glassformer.data.labels.label_batches import encode_texts
+from glassformer.data.pairs.pair_batches import encode_pairs
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.data.tokenizers.two import target_side
@@ -681,11 +682,27 @@ class Run:
         return model
 
     def look(
-        self, text: str, *, checkpoint: str | int = "last", hide: Sequence[int] = (), model: Network | None = None
+        self,
+        text: str,
+        *,
+        checkpoint: str | int = "last",
+        hide: Sequence[int] = (),
+        model: Network | None = None,
+        attention: str | None = None,
+        target: str | None = None,
     ) -> Look:
         """The model's activations on a text (docs/look.md). ``checkpoint``: also ``untrained``, ``0`` (before step 1) and
-        the steps of the film. ``hide``: positions that no query may attend to. ``model``: an altered model instead."""
+        the steps of the film. ``hide``: positions that no query may attend to. ``model``: an altered model instead.
+
+        Of a run that translates, ``text`` is the source and ``target`` its translation, by default the model's own;
+        ``attention`` chooses the maps: ``cross`` (target to source, the default), ``encoder`` or ``decoder``."""
         network, name = (self.network_at(checkpoint), str(checkpoint)) if model is None else (model, "altered")
+        if getattr(network, "reads_source", False):
+            return self._look_at_translation(network, name, text, target, attention or "cross", hide)
+        if attention is not None or target is not None:
+            raise UsageError(
+                "--attention and --target are for runs that translate; drop them.", reason="attention-without-source"
+            )
         if not text:
             raise UsageError("The text is empty, so there is nothing to read; give at least one token.", reason="empty-text")
         if self.recipe.objective.judged_on == "labels":  # as a classifier reads it, with its special tokens
@@ -694,6 +711,30 @@ class Run:
         else:
             ids = prompt_ids(self.tokenizer, text)
         return Look(network, self.tokenizer, ids, hide=hide, name=name, labels=self.label_names)
+
+    def _look_at_translation(
+        self, network: Any, name: str, text: str, target: str | None, attention: str, hide: Sequence[int]
+    ) -> Look:
+        """The encoder on the source, or the decoder on the target given the source."""
+        if attention not in ("cross", "encoder", "decoder"):
+            raise UsageError(
+                f"--attention {attention} is unknown; choose cross, encoder or decoder.", reason="unknown-attention"
+            )
+        tokenizer, items = self.tokenizer, self.question_texts(text)
+        writes, tools = target_side(tokenizer), assembly.tools_for(self.recipe, tokenizer)
+        if target is None:
+            target = self.recipe.objective.translate(network, items, tools)[0][0]  # type: ignore[attr-defined]
+        pairs = encode_pairs(tokenizer, replace(items, targets=(target,)), tools.context)
+        source, written = pairs.sources[0], pairs.targets[0]
+        if attention == "encoder":
+            return Look(network.encoder, tokenizer, source.tolist(), hide=hide, name=name)
+        device = next(network.parameters()).device
+        given = network.given(network.encode(torch.from_numpy(source)[None].to(device)))
+        ids = [pairs.target_start, *written[:-1].tolist()]
+        if attention == "decoder":
+            return Look(given, writes, ids, hide=hide, name=name)
+        words = [tokenizer.token_text(int(token)) for token in source]
+        return Look(given, writes, ids, hide=hide, name=name, source=words, end_id=int(written[-1]))
 
     def network_at(self, which: str | int = "last") -> Any:
         """The network of a checkpoint, of a step of the film, ``untrained``, or ``0``: before the first step."""

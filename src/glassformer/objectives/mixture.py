@@ -73,7 +73,7 @@ class MixtureConfig(ObjectiveConfig):
         if self.judged_by not in self.parts:
             raise ValueError(f"judged_by={self.judged_by!r} must be one of the parts: {', '.join(self.parts)}.")
         for kind, objective in self.objectives.items():
-            if isinstance(objective, MixtureConfig) or PAD not in objective.marks():
+            if isinstance(objective, MixtureConfig) or PAD not in objective.marks() or objective.reads_source:
                 raise ValueError(f"parts.{kind} cannot be mixed: rows of one batch must be padded; mix spans and answers.")
         return self
 
