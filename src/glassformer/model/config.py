@@ -123,7 +123,7 @@ class ModelConfig(NetworkConfig):
         dims = self.dims(vocabulary=1)  # no part's fit depends on the vocabulary
         for choice in (self.embedding, self.stack, self.head):
             self._require_fit(choice, dims)
-        if self.head.shares_embedding and not self.embedding.can_be_tied:
+        if self.head.reads_embedding and not self.embedding.can_be_tied:
             raise ValueError(
                 f"model.head={self.head.kind} shares the embedding's matrix, and that of model.embedding={self.embedding.kind} "
                 "has another width; choose model.head=untied."

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -105,6 +105,8 @@ class Network(nn.Module, ABC):
 class NetworkConfig(VariantConfig):
     """A network by its choices. ``context`` is the longest row it reads."""
 
+    reads_source: ClassVar[bool] = False
+    """Whether its network reads a source and writes a target."""
     context: int = Field(default=128, ge=1, le=1 << 22)
     causal: bool = True
 

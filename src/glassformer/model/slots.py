@@ -9,9 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, final
+from typing import Any, ClassVar, Protocol
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -369,18 +368,6 @@ class LinearHead(nn.Module):
         return F.linear(x_BTD, F.pad(self.weight, (0, 0, 0, spare)), bias)
 
 
-@final
-class SoftcappedHead(LinearHead):
-    """c tanh(scores / c): no score leaves (-c, c) (Gemma 2 2024)."""
-
-    def __init__(self, weight_VD: Tensor, bias_V: Tensor | None = None, *, cap: float) -> None:
-        super().__init__(weight_VD, bias_V)
-        self.cap = cap
-
-    def forward(self, x_BTD: Tensor) -> Tensor:
-        return self.cap * torch.tanh(super().forward(x_BTD) / self.cap)
-
-
 class HeadConfig(PartConfig):
     """Vectors -> scores of the vocabulary, or ``dims.outputs`` numbers where an objective asks for those.
 
@@ -391,6 +378,11 @@ class HeadConfig(PartConfig):
     """Whether it reads the embedding's matrix."""
     pools: ClassVar[bool] = False
     """Whether it gives numbers for a whole row, [B, outputs], and not for each token."""
+
+    @property
+    def reads_embedding(self) -> bool:
+        """``shares_embedding``, or what a setting makes of it."""
+        return self.shares_embedding
 
     def build(self, dims: Dims, embedding: nn.Embedding) -> nn.Module:
         raise NotImplementedError

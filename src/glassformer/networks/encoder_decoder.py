@@ -43,6 +43,7 @@ class EncoderDecoderConfig(ModelConfig):
     """
 
     kind_is_written: ClassVar[bool] = True
+    reads_source: ClassVar[bool] = True
     cross: Annotated[SerializeAsAny[CrossConfig], BeforeValidator(CROSS.parse)] = CROSS.default("dot")
     embeddings: Literal["shared", "separate"] = "shared"
     """Whether source and target have one table of token vectors; two tokenizers need `separate`."""

@@ -1,29 +1,33 @@
-"""Several softmaxes mixed: a head that is not bound to the rank of its matrix."""
+"""A mixture of softmaxes over the vocabulary."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar, final
 
 import torch
+import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
 from glassformer.model.dims import Dims, matmul_flops
-from glassformer.model.slots import HEADS, HeadConfig, LinearHead, needs_the_vocabulary
+from glassformer.model.initialisation import start
+from glassformer.model.slots import HEADS, HeadConfig, needs_the_vocabulary
 
 
 @HEADS.variant("mixture")
 @final
 class MixtureConfig(HeadConfig):
-    """log sum_k p_k(x) softmax(E tanh(U_k x)): a mixture of softmaxes over the embedding's matrix E (Yang et al. 2017).
+    """sum_k pi_k softmax(E tanh(A_k x)): a mixture of softmaxes, whose log probabilities have full rank (Yang et al. 2018).
 
-    What it gives are log probabilities, so a softmax of them is the mixture. ``parts`` times the FLOPs of the tied head.
+    E is the embedding's matrix, pi a softmax of a linear map of x. Its scores are log probabilities. Cost: ``parts`` times the
+    product of a tied head, and a square matrix for each part.
     """
 
     shares_embedding: ClassVar[bool] = True
-    examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"parts": 3})
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"parts": 2})
 
-    parts: int = Field(default=2, ge=2, le=64)
+    parts: int = Field(default=4, ge=2)
+    """How many softmaxes."""
 
     def build(self, dims: Dims, embedding: nn.Embedding) -> Mixture:
         return Mixture(dims, embedding, self.parts)
@@ -32,23 +36,22 @@ class MixtureConfig(HeadConfig):
         return needs_the_vocabulary(self, dims)
 
     def parameters(self, dims: Dims) -> int:
-        return (dims.width + 1) * self.parts * dims.width + dims.width * self.parts
+        return dims.linear_parameters(dims.width, self.parts * dims.width) + dims.linear_parameters(dims.width, self.parts)
 
     def flops(self, dims: Dims, batch: int, length: int) -> int:
-        rows, width = batch * length, dims.width
-        maps = matmul_flops(rows, width, self.parts * width) + matmul_flops(rows, width, self.parts)
-        return maps + matmul_flops(rows * self.parts, width, dims.vocabulary)
+        made = matmul_flops(batch * length, dims.width, self.parts * dims.width + self.parts)
+        return made + matmul_flops(batch * length * self.parts, dims.width, dims.vocabulary)
 
 
 @final
 class Mixture(nn.Module):
     def __init__(self, dims: Dims, embedding: nn.Embedding, parts: int) -> None:
         super().__init__()
-        self.parts = parts
-        self.maps, self.shares = nn.Linear(dims.width, parts * dims.width), nn.Linear(dims.width, parts, bias=False)
-        self.scores = LinearHead(embedding.weight)
+        self.parts, self.embedding_VD = parts, embedding.weight
+        self.vectors = start(nn.Linear(dims.width, parts * dims.width, bias=dims.bias), "vectors")
+        self.prior = start(nn.Linear(dims.width, parts, bias=dims.bias), "prior")
 
     def forward(self, x_BTD: Tensor) -> Tensor:
-        mapped_BTKD = torch.tanh(self.maps(x_BTD)).unflatten(-1, (self.parts, -1))
-        log_share_BTK1 = self.shares(x_BTD).log_softmax(dim=-1).unsqueeze(-1)
-        return (self.scores(mapped_BTKD).log_softmax(dim=-1) + log_share_BTK1).logsumexp(dim=-2)
+        x_BTKD = torch.tanh(self.vectors(x_BTD)).unflatten(-1, (self.parts, -1))
+        logs_BTKV = F.linear(x_BTKD, self.embedding_VD).log_softmax(-1)
+        return torch.logsumexp(logs_BTKV + self.prior(x_BTD).log_softmax(-1).unsqueeze(-1), dim=-2)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, final
+from typing import final
 
 import torch
-from pydantic import Field
 from torch import nn
 
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.initialisation import start
-from glassformer.model.slots import HEADS, HeadConfig, LinearHead, SoftcappedHead
+from glassformer.model.slots import HEADS, HeadConfig, LinearHead
 
 
 @HEADS.variant("untied")
@@ -18,18 +17,10 @@ from glassformer.model.slots import HEADS, HeadConfig, LinearHead, SoftcappedHea
 class UntiedConfig(HeadConfig):
     """Scores by a matrix of its own (Vaswani et al. 2017, without their sharing)."""
 
-    examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"softcap": 5.0})
-
     bias: bool = False
-    softcap: float | None = Field(default=None, gt=0)
-    """c in c tanh(score / c), which keeps scores within (-c, c) (Gemma 2 2024: 30); none: no limit."""
 
-    def build(self, dims: Dims, embedding: nn.Embedding) -> LinearHead:
-        if self.softcap is None:
-            return start(Untied(dims, bias=self.bias))
-        weight_VD = nn.Parameter(torch.empty(dims.num_outputs, dims.width))
-        bias_V = nn.Parameter(torch.empty(dims.num_outputs)) if self.bias else None
-        return start(SoftcappedHead(weight_VD, bias_V, cap=self.softcap))
+    def build(self, dims: Dims, embedding: nn.Embedding) -> Untied:
+        return start(Untied(dims, bias=self.bias))
 
     def parameters(self, dims: Dims) -> int:
         return dims.width * dims.num_outputs + (dims.num_outputs if self.bias else 0)
