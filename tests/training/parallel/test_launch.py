@@ -262,7 +262,7 @@ OBJECTIVES = {
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_every_objective_gives_the_same_bits_on_1_2_and_4(tmp_path, objective: str, optimizer: str) -> None:
-    """Next-token is above. Weights, optimizer and all figures, evaluated at the end; a parent is trained by all processes too."""
+    """Next-token is above. Weights, optimizer and all figures, evaluated at the end; a parent is trained by all of them too."""
     source, changes = OBJECTIVES[objective]
     if source == "table":
         source, chance = str(tmp_path / "table.csv"), random.Random(1)
