@@ -27,7 +27,7 @@ from glassformer.study.running.trial_store import TrialStore
 from glassformer.study.study import Study
 
 On = Literal["local", "ray", "inline"]
-Baseline = Literal["auto", "paired", "bank"]
+Baseline = Literal["paired", "bank"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Execution:
     address: str | None = None
     gpu_share: float | None = None
     store: bool = True
-    baseline: Baseline = "auto"
+    baseline: Baseline = "paired"
     plugins: Sequence[Path | str] = ()
     watch: Watcher = SILENT
 
@@ -77,7 +77,7 @@ def compare(
     plugins: Sequence[Path | str] = (),
     store: bool = True,
     confirm: Path | str | None = None,
-    baseline: Baseline = "auto",
+    baseline: Baseline = "paired",
     watch: Watcher = SILENT,
 ) -> Study:
     """Runs a study and returns it with a verdict for each change. The same call continues a study that was stopped.
@@ -86,7 +86,7 @@ def compare(
     name, an object); or the folder of a study, to continue it. None means what the plan says, or the default: 8 seeds, the
     loss, a margin of .01. ``on``: ``local`` (worker processes), ``ray`` (a cluster at ``address``), ``inline`` (this process).
     ``store``: reuse trials of earlier studies and store new ones. ``baseline``: ``paired`` compares seed by seed, ``bank``
-    with earlier runs of the baseline, ``auto`` chooses. ``confirm``: a study whose winner is tested once more, with new seeds
+    with 32 or more stored runs of the baseline. ``confirm``: a study whose winner is tested once more, with new seeds
     on the test split.
     """
     load_plugins(plugins)
@@ -140,7 +140,6 @@ def run_study(planned: PlannedStudy, how: Execution) -> Study:
                 _inline if inline else lambda: _executor(how, plan, Recipe.parse(resolve(plan.set)), directory.logs),
                 plugins=how.plugins,
                 watch=watch,
-                named=planned.named,
                 store=store,
                 baseline="paired" if plan.confirms is not None else how.baseline,
             ).run()

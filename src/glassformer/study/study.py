@@ -27,8 +27,8 @@ from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.metrics import Metric
 from glassformer.pages.page import Cell, cell_text
 from glassformer.study.directory import StudyDirectory
-from glassformer.study.history.attempts import attempts_of
-from glassformer.study.history.ledger import Attempt, Earlier, Ledger
+from glassformer.study.history.attempts import attempts_of, ledger_of
+from glassformer.study.history.ledger import Attempt, Earlier
 from glassformer.study.planning.plan import BASE, StudyPlan
 from glassformer.study.planning.variant_facts import Facts, VariantBook
 from glassformer.study.reporting.study_notes import notes_of, notes_of_trials, remarks_of_trials, share_spent
@@ -162,7 +162,8 @@ class Study:
 
     def attempts(self) -> list[Attempt]:
         """This study's entries in the ledger, without changes that were not run or that leak: nobody saw a result of them."""
-        found = attempts_of(self.plan, self.book, str(self.folder), {one.variant: one for one in self.verdicts})
+        verdicts = {one.variant: one for one in self.verdicts}
+        found = attempts_of(self.plan, self.book, str(self.folder), verdicts, self.values)
         return [one for one in found if not self.withheld(one.name)]
 
     def _with_tuning_variance(self, trials: Mapping[str, Trials], seed_values: Mapping[str, Floats]) -> dict[str, Trials]:
@@ -187,11 +188,16 @@ class Study:
         return {name: replace(one, tuning_variance=variances[name]) for name, one in trials.items()}
 
     def _fresh_seeds(self) -> str:
-        """The command for a study of the same changes on fresh seeds."""
-        first = self.plan.seed_numbers[-1] + 1
+        """The command for a study of the same changes on fresh seeds, which are analysed with these."""
+        first = max(*self.plan.seed_numbers, *self.plan.bank) + 1
         name = re.sub(r"-seeds-\d+$", "", str(self.folder))
         words = ["glassformer", "compare", str(self.directory.plan_file), *self.plugin_words(), "--first-seed", str(first)]
         return f"{shlex.join(words)} --seeds {{seeds}} --out {shlex.quote(f'{name}-seeds-{first}')}"
+
+    @property
+    def text(self) -> str:
+        """A checksum of the documents it is judged on; its folder's name before they were inspected."""
+        return self.book.variants[BASE].documents if BASE in self.book.variants else self.folder.name
 
     def plugin_words(self) -> list[str]:
         """``--plugin FILE`` for each plugin of the study."""
@@ -275,7 +281,8 @@ class Study:
         """Writes results.json and values.json, and updates the ledger."""
         write_json(self.directory.results_file, {"schema": StudyDirectory.SCHEMA, **self.to_dict()})
         write_values(self.directory.values_file, self.values, metric=self.metric.name)
-        Ledger.beside(self.folder).record(self.attempts())
+        if BASE in self.book.variants:
+            ledger_of(self.plan, self.book).record(self.attempts())
 
     def report(self, out: Path | str | None = None) -> Path:
         """Writes the self-contained page (and, in the study's own folder, Markdown with figures); returns its path."""
