@@ -1,6 +1,6 @@
-"""Every promise of the verdict as a simulated cell: false words in per cent, coverage, power, through ``decide`` and ``over_sets``.
+"""Every promise of the verdict as a simulated cell, through ``decide`` and ``over_sets``: false words, coverage, power.
 
-    python tests/study/test_cells.py [STUDIES] [PART OF A NAME]   # prints the table of docs/statistics-long.md
+    python tests/study/test_cells.py [STUDIES] [PART OF A NAME] [PROCESSES]   # prints the table of docs/statistics-long.md
 
 A cell is a world in which the truth is known; its figure is the share of studies with a wrong word. ``pytest -m slow`` runs
 2,000 studies of every cell and holds it to its bound; without it a few cells run briefly.
@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -70,7 +70,7 @@ def false_findings(study: Callable[[Rng], list[Verdict]]) -> Callable[[Rng, int]
     return lambda rng, studies: share(rng, studies, lambda rng: found(study(rng)))
 
 
-# -- the ordinary world: seeds, documents and cells add noise; nothing differs --------------------------------------------------
+# -- the ordinary world: seeds, documents and cells add noise; nothing differs ----------------------------------------------
 
 
 def ordinary(
@@ -267,7 +267,7 @@ HOLDING += [
 ]
 
 
-# -- same, beyond the margin, exploratory changes --------------------------------------------------------------------------------
+# -- same, beyond the margin, exploratory changes ----------------------------------------------------------------------------
 
 
 def called_same(looks: tuple[int, ...], tails: float = math.inf) -> Callable[[Rng, int], float]:
@@ -674,25 +674,22 @@ def test_guarding_every_word_against_rare_documents_would_find_nothing():
     assert guarded < 6
 
 
-def rows(studies: int, part: str) -> Iterator[str]:
-    yield "| cell | by the rules before, % | now, % | bound |"
-    yield "|---|---:|---:|---:|"
-    for cell in CELLS:
-        if part in cell.name:
-            value = figure(cell, studies)
-            bound = (
-                "warned"
-                if cell in WARNED
-                else f"{100 * cell.least:.0f}-{100 * cell.most:.0f}"
-                if cell.least
-                else f"{100 * cell.most:.0f}"
-            )
-            flag = "" if cell.least <= value <= cell.most else " **outside**"
-            yield f"| {cell.name} | {cell.old} | {100 * value:.1f}{flag} | {bound} |"
+def row(at: int, studies: int) -> str:
+    cell = CELLS[at]
+    value = figure(cell, studies)
+    bound = f"{100 * cell.least:.0f}-{100 * cell.most:.0f}" if cell.least else f"{100 * cell.most:.0f}"
+    flag = "" if cell.least <= value <= cell.most else " **outside**"
+    return f"| {cell.name} | {cell.old} | {100 * value:.1f}{flag} | {'warned' if cell in WARNED else bound} |"
+
+
+def main(studies: int = STUDIES, part: str = "", processes: int = 1) -> None:
+    """Prints the table."""
+    chosen = [at for at, cell in enumerate(CELLS) if part in cell.name]
+    print("| cell | by the rules before, % | now, % | bound |", "|---|---:|---:|---:|", sep="\n", flush=True)
+    with ProcessPoolExecutor(processes) as pool:
+        for line in pool.map(row, chosen, [studies] * len(chosen)):
+            print(line, flush=True)
 
 
 if __name__ == "__main__":
-    begun = time.time()
-    for line in rows(int(sys.argv[1]) if len(sys.argv) > 1 else STUDIES, sys.argv[2] if len(sys.argv) > 2 else ""):
-        print(line, flush=True)
-    print(f"{time.time() - begun:.0f} s", file=sys.stderr)
+    main(*(kind(text) for kind, text in zip((int, str, int), sys.argv[1:])))

@@ -17,7 +17,6 @@ from glassformer.foundation.metrics import Metric
 from glassformer.study.statistics.meta_analysis import Overall, over_sets
 from glassformer.study.study import Study
 
-
 SETS_FILE = "sets.json"
 """Marks a folder with studies on several data sets."""
 

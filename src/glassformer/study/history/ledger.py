@@ -26,7 +26,7 @@ from glassformer.foundation.errors import RunError
 from glassformer.foundation.files import read_json_object, write_json
 from glassformer.foundation.locks import locked
 from glassformer.study.planning.power import FEWEST_SEEDS
-from glassformer.study.statistics.corrections import EXPLORATORY, FIRST_STUDY, Looks, study_share
+from glassformer.study.statistics.corrections import EXPLORATORY, Looks, study_share
 
 SCHEMA = 3
 MOST_BYTES = 1 << 30

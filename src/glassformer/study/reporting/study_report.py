@@ -272,7 +272,7 @@ def _differences_by_set(sets: SetStudy) -> list[Block]:
             title=change.variant,
         )
         words = ", ".join(f"{row.label} {row.word}" for row in rows)
-        caption = f"{change.variant} minus baseline, with 95 % intervals (corrected like p); every seed is a dot; the grey band is the margin."
+        caption = f"{change.variant} minus baseline, with 95 % intervals; every seed is a dot; the grey band is the margin."
         blocks.append(FigureBlock(picture, caption=caption, alt=f"{change.variant} with intervals: {words}."))
     return blocks
 

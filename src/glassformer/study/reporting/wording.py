@@ -1,7 +1,7 @@
 """A judged change -> English: its headline, its sentence with caveats, its details; numbers, intervals, problems of runs.
 
-Says better or worse, so that a reader needs no sign convention; differences in the metric's unit, shares of right answers in per
-cent. Computes no statistics; decides nothing.
+Says better or worse, so that a reader needs no sign convention; differences in the metric's unit, right answers in per cent.
+Computes no statistics; decides nothing.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ class Explanation:
                 f"{self._more_documents()}"
             )
         else:
-            fits = f"{self._possible().capitalize()} is possible; {self._margin}."
+            fits = f"{self._possible().capitalize()} is possible, against {self._margin}."
             text = f"not decided: {e.seeds} seeds are not enough. {fits} {self._what_next()}".rstrip()
         return f"{EXPLORATORY} {self.name} is {text}" if self.exploratory else f"{self.name} is {text}"
 
@@ -250,7 +250,7 @@ class Explanation:
         return f"anything from {words[0]} to {words[1]} ({'percentage points' if e.metric.answers else e.metric.unit})"
 
     def _what_next(self) -> str:
-        """What would decide: the next look, more seeds, more text. A change that looks worse is not asked to be found better."""
+        """What would decide: the next look, more seeds, more text."""
         e, needed = self.evidence, self.evidence.seeds_needed
         if self._next_look:
             return f"The next look is at {self._next_look} of up to {self.looks.seeds[-1]} seeds."
@@ -294,7 +294,8 @@ class Explanation:
         missed = e.missed_documents(size)
         if missed is not None and 0.0 < missed[1] <= LARGEST_LOSS:
             parts.append(
-                f"1 in {missed[0]} {e.unit} that {'gains' if self.word == 'worse' else 'loses'} {amount(missed[1], e.metric, missed[1])}"
+                f"1 in {missed[0]} {e.unit} that {'gains' if self.word == 'worse' else 'loses'} "
+                f"{amount(missed[1], e.metric, missed[1])}"
             )
         return [f"{e.seeds} seeds and {e.documents} {e.unit} do not exclude: {'; '.join(parts)}."] if parts else []
 

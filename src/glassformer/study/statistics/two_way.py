@@ -150,7 +150,7 @@ class TwoWayEffects:
         return np.where(nothing, 0.0, p)
 
     def p_missed(self, margin: float) -> Floats:
-        """P(so few answers lost in the sample) if a share ``margin`` of all answers were lost: I_{1-margin}(m - lost, lost + 1).
+        """P(so few answers lost in the sample) if a share ``margin`` of all were lost: I_{1-margin}(m - lost, lost + 1).
 
         A few items that are always lost may be missing in the sample, whose variance then shows nothing of them.
         """

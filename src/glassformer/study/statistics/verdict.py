@@ -262,19 +262,23 @@ class _Family:
         answers, alpha, seeds = self.rules.metric.answers, self.rules.alpha, self.rules.looks[look]
         effects = [self.effects(change, seeds) for change in ready]
 
-        def corrected(p: Sequence[Floats], count: int) -> Floats:
-            """Over looks and studies, then over ``count`` changes; 1 for planned changes without a p at this look."""
-            levels = [float(self.looks[change.name].level(float(one), look)) for change, one in zip(ready, p)]
-            holms = holm([*levels, *np.ones(count - len(p))])
+        def over_looks(p: Sequence[Floats]) -> list[float]:
+            """p corrected over looks and studies."""
+            return [float(self.looks[change.name].level(float(one), look)) for change, one in zip(ready, p)]
+
+        def corrected(levels: list[float], count: int) -> Floats:
+            """Over ``count`` changes; 1 for planned changes without a p at this look."""
+            holms = holm([*levels, *np.ones(count - len(levels))])
             # what an earlier study of the question left open stays open: dropping the others cannot lower p
             return np.array([max(own, min(1.0, level * one.earlier.left)) for own, level, one in zip(holms, levels, ready)])
 
         p = [np.maximum(one.p, one.smallest_p) if answers else one.p for one in effects]
         p_beyond = [one.p_beyond(self.margin(change)) for one, change in zip(effects, ready)]
         p_beyond = [np.maximum(own, one.smallest_p) if answers else own for own, one in zip(p_beyond, effects)]
-        by_p, by_seeds = corrected(p, left), corrected([one.p_seed for one in effects], left)
-        by_beyond = corrected(p_beyond, len(self.changes))
-        found, order = int((by_p <= alpha).sum()), np.argsort(np.argsort(by_p, kind="stable"), kind="stable")
+        levels = over_looks(p)
+        by_p, by_seeds = corrected(levels, left), corrected(over_looks([one.p_seed for one in effects]), left)
+        by_beyond = corrected(over_looks(p_beyond), len(self.changes))
+        found, order = int((by_p <= alpha).sum()), np.argsort(np.argsort(levels, kind="stable"), kind="stable")
         judgements = []
         for n, (change, own) in enumerate(zip(ready, effects)):
             same = float(own.p_same(self.margin(change), answers=answers)) < self.looks[change.name].same_threshold(look)
