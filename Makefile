@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-slow test-gpu check types format map setup clean
+.PHONY: demo test test-slow test-gpu check types format docs map setup clean
 
 CHECK_BIN := .venv-check/bin
 CHECK_STAMP := .venv-check/.installed
@@ -19,7 +19,7 @@ $(CHECK_STAMP): constraints.txt
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q -c constraints.txt torch
-	$(BIN)/pip install -q -c constraints.txt -e ".[dev,hf,ray,data]"
+	$(BIN)/pip install -q -c constraints.txt -e ".[dev,hf,ray,data,translate]"
 	touch $(STAMP)
 
 demo: $(STAMP)
@@ -54,9 +54,15 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix -q .
 	$(BIN)/ruff format -q .
 
+# The documentation as a site in site/: no fonts or scripts from elsewhere; broken links fail. Read it: python3 -m http.server -d site
+docs: $(STAMP)
+	$(BIN)/pip install -q -c constraints.txt -e ".[docs]"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "The site is in site/. To read it with its search: python3 -m http.server -d site"
+
 # Rewrites what is generated from the source: the layers in ARCHITECTURE.md and docs/map.md.
 map: $(STAMP)
 	$(BIN)/python tests/architecture/write_map.py
 
 clean:
-	rm -rf $(VENV) .venv-check build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-check build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.foundation.files import write_json
-from glassformer.study.running.executors.local import cores
+from glassformer.foundation.machine import cores
 
 RECIPE = "docstrings-char"
 GATE = 0.75

@@ -73,7 +73,7 @@ def table_of(study: Study, splits: Sequence[str], documents: int, seeds: int | N
             run = gf.load(study.directory.trial(result.trial))
             model = run.model.to(choose_device("auto"))
             forms = {variant: perplexities(run, model, splits, documents)}
-            if "causality" in type(run.recipe.model.merge).breaks:
+            if "causality" in run.recipe.model.of_layer(0).merge.breaks:
                 with merged_in_order(model):
                     forms[f"{variant}, {OFF}"] = perplexities(run, model, splits, documents)
             for name, figures in forms.items():

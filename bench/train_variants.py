@@ -19,13 +19,16 @@ from typing import Any
 
 import glassformer as gf
 from glassformer.foundation.config import parse_assignment
+from glassformer.model.config import ModelConfig
 from glassformer.model.slots import MERGES, MIXERS, POSITIONS
 from glassformer.recipe import load_recipe
 
 
 def changes_of(recipe: str, given: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One change each; the recipe as it is comes first."""
-    base = load_recipe(recipe, given).model
+    model = load_recipe(recipe, given).model
+    assert isinstance(model, ModelConfig)
+    base = model.of_layer(0)
     found: list[dict[str, Any]] = [{}]
     for key, slot, own in (
         ("mixer", MIXERS, base.mixer.kind),

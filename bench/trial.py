@@ -29,10 +29,10 @@ from urllib.parse import urlencode
 
 from glassformer.foundation.errors import GlassformerError
 from glassformer.foundation.files import code_sha256
+from glassformer.foundation.machine import cores
 from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.runs.checkpoint import checkpoint_checksums, newest_good, verify_checkpoint
 from glassformer.runs.directory import RunDirectory
-from glassformer.web.processes import cores
 from glassformer.web.security import POLICY, TOKEN_HEADER
 from glassformer.web.server import make_app
 
@@ -173,6 +173,28 @@ def at_once(trial: Trial) -> dict[str, Any]:
     children = [trial.start("train", str(trial.recipe), "--set", "training.steps=3") for _ in range(4)]
     done = [child.wait(300) == 0 for child in children]
     return counted(done, folders=len(list((trial.folder / "runs").iterdir())))
+
+
+def full_disk(trial: Trial) -> dict[str, Any]:
+    """The disk fills up while it trains: exit code 1, a sentence, the last good checkpoint loads. Needs root (a small disk)."""
+    outcomes = []
+    for size in range(trial.times(4)):
+        disk = trial.folder / f"disk-{size}"
+        disk.mkdir()
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={600 + 100 * size}k", "tmpfs", str(disk)], capture_output=True, check=False
+        )
+        if mounted.returncode:
+            return counted([], left_out=mounted.stderr.decode().strip())
+        try:
+            run = RunDirectory(disk / "run")
+            more = ["--set", "checkpoint.keep=1000", "--set", "model.width=32"]
+            done = trial.command("train", str(trial.recipe), "--out", str(run.root), *more)
+            good = newest_good(run, lambda _: None)
+            outcomes.append(done.returncode == 1 and "No room" in done.stderr and good is not None)
+        finally:
+            subprocess.run(["umount", "-l", str(disk)], check=True)
+    return counted(outcomes)
 
 
 def clock(trial: Trial) -> dict[str, Any]:
@@ -323,8 +345,17 @@ def hostile(trial: Trial) -> dict[str, Any]:
         trial.whole.add_note(MARKUP)
         status, text, headers = ask(port, "GET", "/api/run?run=whole")
         outcomes.append(headers["content-type"] == "application/json" and headers["x-content-type-options"] == "nosniff")
-    trial.command("report", str(trial.whole.root))
-    outcomes.append("<img src=x" not in trial.whole.report_file.read_text())
+    markup = trial.folder / "markup.txt"  # a model that writes markup: its samples, in its report, its map and its list
+    markup.write_text(f"{MARKUP}\n" * 100)
+    writes = RunDirectory(trial.shown / "writes")
+    more = ["--set", f"data.path={markup}", "--set", "training.steps=60", "--set", "training.lr=0.03"]
+    trial.command("train", str(trial.recipe), "--out", str(writes.root), *more).check_returncode()
+    for run in (trial.whole, writes):
+        trial.command("report", str(run.root)).check_returncode()
+        outcomes.append("<img src=x" not in run.report_file.read_text())
+    page = trial.folder / "map.html"
+    trial.command("look", str(writes.root), MARKUP[:12], "--out", str(page)).check_returncode()
+    outcomes.append("<img src=x" not in page.read_text())
     return counted(outcomes, slowest_s=round(max(seconds), 2))
 
 
@@ -342,7 +373,7 @@ def streams(trial: Trial) -> dict[str, Any]:
             held.append(stream)
             if number % 2:
                 held.pop().close()
-        before, end = rss(pid), time.monotonic() + 120 * trial.scale
+        before, end = rss(pid), time.monotonic() + 180 * trial.scale
         while time.monotonic() < end:
             begun = time.monotonic()
             outcomes.append(ask(port, "GET", "/api/folder")[0] == 200 and time.monotonic() - begun < 5)
@@ -350,7 +381,7 @@ def streams(trial: Trial) -> dict[str, Any]:
         grown = rss(pid) - before
         for stream in held:
             stream.close()
-    return counted([*outcomes, grown < 32 << 20], held_s=round(120 * trial.scale), grown_mb=round(grown / 1e6, 1))
+    return counted([*outcomes, grown < 32 << 20], held_s=round(180 * trial.scale), grown_mb=round(grown / 1e6, 1))
 
 
 def memory(trial: Trial) -> dict[str, Any]:
@@ -366,7 +397,7 @@ def memory(trial: Trial) -> dict[str, Any]:
 
 
 def starts(trial: Trial) -> dict[str, Any]:
-    """Many starts at once: all are taken on, no more run than there are cores."""
+    """Many starts at once: all are accepted, no more run than the machine has room for."""
     outcomes, names = [], [f"started-{number}" for number in range(trial.times(50))]
     with trial.server() as (port, _):
         for name in names:
@@ -385,7 +416,7 @@ def starts(trial: Trial) -> dict[str, Any]:
     return counted([*outcomes, most <= cores()], most_at_once=most, cores=cores())
 
 
-PARTS = (kills, damage, at_once, clock, ledger, study, token, traversals, bodies, hostile, streams, memory, starts)
+PARTS = (kills, damage, full_disk, at_once, clock, ledger, study, token, traversals, bodies, hostile, streams, memory, starts)
 
 
 def main() -> int:

@@ -45,6 +45,9 @@ def make_folder(folder: Path, kind: str = "bert") -> Path:
             settings = {"vocab_size": WORDS, "dim": WIDTH, "n_layers": LAYERS, "n_heads": HEADS, "hidden_dim": INNER}
             config = transformers.DistilBertConfig(**settings, max_position_embeddings=PLACES)
             model = transformers.DistilBertModel(config)
+        elif kind == "electra":
+            config = transformers.ElectraConfig(**sizes, embedding_size=WIDTH, max_position_embeddings=PLACES)
+            model = transformers.ElectraModel(config)
         elif kind == "mpnet":  # its positions begin after the id of padding, and it has no fused attention
             sizes |= {"pad_token_id": 1, "max_position_embeddings": PLACES + 2}
             model = transformers.MPNetModel(transformers.MPNetConfig(**sizes))

@@ -1,4 +1,4 @@
-"""CUDA graphs without a GPU: a capture tries the step as on one, and a replay calls it again on the captured batch."""
+"""CUDA graphs without a GPU: a capture tries the step as on one, and a replay calls it again on what was captured."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from glassformer.data.batches import Batch
 from glassformer.training import cuda_graph, step_acceleration
 from glassformer.training.cuda_graph import GraphedStep
-from glassformer.training.step import StepOutcome
 from glassformer.training.step_acceleration import StepForm
 
 WAITED = "called a synchronizing CUDA operation"
@@ -44,11 +42,13 @@ def captured_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step_acceleration, "choose_form", choose)
 
 
-def _recorded(self: GraphedStep, copy: Batch) -> Any:
-    outcome = StepOutcome(torch.zeros(()), torch.zeros(()))
+def _recorded(self: GraphedStep, work: Callable[[], Any]) -> Any:
+    written = work()
+    places = (written,) if isinstance(written, torch.Tensor) else tuple(written)
 
     def replay() -> None:
-        for place, value in zip(outcome, self.uncaptured.update(copy)):
+        values = work()
+        for place, value in zip(places, (values,) if isinstance(values, torch.Tensor) else tuple(values)):
             place.copy_(value)
 
-    return cuda_graph._Captured(SimpleNamespace(replay=replay), copy, outcome)  # type: ignore[arg-type]
+    return cuda_graph._Recording(SimpleNamespace(replay=replay), written)  # type: ignore[arg-type]

@@ -32,6 +32,7 @@ from glassformer.runs.checkpoint import MODEL, Checkpoint, checkpoint_checksums,
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.weights import load_weights, take_weights
 from glassformer.training.optimizer_set import OptimizerSet
+from glassformer.training.parallel.group import ALONE, Processes
 from glassformer.training.step import TrainingLoss, TrainStep
 
 COUNTED_AT_ONCE = 1 << 22
@@ -115,7 +116,7 @@ def prepare_data(
 
 def build_network(recipe: Recipe, data: PreparedData) -> Network:
     """The network of a recipe, initialised from its seed; passes token frequencies to a head that needs them."""
-    network = recipe.model.build(data.tokenizer.size, outputs=recipe.objective.outputs(data), seed=recipe.seed)
+    network = recipe.model.network(data.tokenizer.size, outputs=recipe.objective.outputs(data), seed=recipe.seed)
     if getattr(network, "needs_token_counts", False):
         counts_V = token_counts(data.part("text").split("train").tokens, data.tokenizer.size)
         network.start_from_counts(torch.from_numpy(counts_V))  # type: ignore[operator]
@@ -124,7 +125,7 @@ def build_network(recipe: Recipe, data: PreparedData) -> Network:
 
 def restored_network(recipe: Recipe, checkpoint: Checkpoint, *, vocabulary: int, outputs: int | None) -> Network:
     """The network of a checkpoint; needs no data."""
-    network = recipe.model.build(vocabulary, outputs=outputs, seed=recipe.seed)
+    network = recipe.model.network(vocabulary, outputs=outputs, seed=recipe.seed)
     load_weights(network, checkpoint.model, f"step {checkpoint.step}")
     return network
 
@@ -153,7 +154,7 @@ def starting_network(recipe: Recipe, data: PreparedData, parent: Parent | None =
     """The network before the first step, fresh or with a parent's weights; and notes about it."""
     if parent is None:
         return build_network(recipe, data), None
-    network = recipe.model.build(data.tokenizer.size, outputs=recipe.objective.outputs(data), seed=recipe.seed)
+    network = recipe.model.network(data.tokenizer.size, outputs=recipe.objective.outputs(data), seed=recipe.seed)
     return network, take_weights(network, parent.checkpoint.model, str(parent.directory.root))
 
 
@@ -166,11 +167,11 @@ def token_counts(tokens: np.ndarray, vocabulary: int) -> np.ndarray:
     return counts_V
 
 
-def training_step(recipe: Recipe, network: Network, runtime: Runtime) -> TrainStep:
+def training_step(recipe: Recipe, network: Network, runtime: Runtime, processes: Processes = ALONE) -> TrainStep:
     """One training step of a recipe as it is written, with optimizers that have taken none."""
     training = recipe.training
     loss = TrainingLoss(network, recipe.objective, runtime, smoothing=training.label_smoothing)
-    return TrainStep(loss, OptimizerSet.of(training, network), training, runtime, recipe.seed)
+    return TrainStep(loss, OptimizerSet.of(training, network), training, runtime, recipe.seed, processes)
 
 
 def batches_of(recipe: Recipe, data: PreparedData) -> BatchesByStep:

@@ -5,8 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,44 +25,54 @@ from glassformer.assembly import (
     number_of_steps,
     prepare_data,
     restored_network,
+    saved_baselines,
     starting_network,
     tokenizer_for,
     tools_for,
     training_step,
 )
-from glassformer.checking.gate import require_network, require_step, start_key, step_key, taint_of
+from glassformer.checking.gate import require_network, require_processes, require_step, start_key, step_key, taint_of
 from glassformer.checks.check_report import CheckReport
 from glassformer.data.batches import Batch
 from glassformer.data.data_kinds import PreparedData
+from glassformer.data.overlap import share_in_train
 from glassformer.evaluation.token_losses import evaluating
-from glassformer.foundation.config import diff
+from glassformer.foundation.config import diff, fingerprint
 from glassformer.foundation.errors import (
     ConfigError,
     DamagedCheckpoint,
     DiskFull,
     Diverged,
+    GlassformerError,
     Interrupted,
     OutOfMemory,
     RunError,
     UsageError,
     did_you_mean,
 )
-from glassformer.foundation.metrics import VALIDATION
+from glassformer.foundation.files import code_sha256
+from glassformer.foundation.metrics import COLLAPSED_TO, TRAIN, VALIDATION
+from glassformer.foundation.place import place_of
 from glassformer.foundation.plugins import changed_plugins, load_plugins
 from glassformer.foundation.progress import SILENT, Watcher, usual_watcher
-from glassformer.foundation.runtime import choose_runtime, environment, is_out_of_memory
+from glassformer.foundation.registry import unrecorded_parts
+from glassformer.foundation.runtime import Runtime, choose_runtime, environment, is_out_of_memory
 from glassformer.foundation.stopwatch import Stopwatch
+from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.generation.texts import generate_texts
 from glassformer.model.network import Network
 from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recipe
 from glassformer.run import Run
 from glassformer.runs.baselines_file import save_baselines
-from glassformer.runs.checkpoint import Checkpoint, discard_after, newest_good, prune, save_checkpoint
+from glassformer.runs.checkpoint import Checkpoint, discard_after, load_checkpoint, newest_good, prune, save_checkpoint
 from glassformer.runs.directory import RunDirectory, find_runs
 from glassformer.runs.film import film_steps, save_snapshot
 from glassformer.runs.records import MetricsLog
-from glassformer.runs.weights import saved_tensors
+from glassformer.runs.weights import saved_tensors, sum_of_bits
+from glassformer.training.parallel.group import ALONE, Alone, Group, Processes, ending_together, is_lost, join
+from glassformer.training.parallel.launch import number_of_processes
 from glassformer.training.signals import StopRequested, StopSignal
+from glassformer.training.step import TrainStep
 from glassformer.training.step_acceleration import fastest_form, form_of
 from glassformer.training.trainer import Callbacks, Trainer, TrainingState
 
@@ -72,10 +87,13 @@ MAY_CHANGE_ON_RESUME = (
     "training.log_every",
     "training.accumulate",
     "training.out_of_memory",
+    "training.parallel",
     "evaluation.",
     "checkpoint.",
 )
 """Keys that may differ when a run goes on: how long, how often it looks and saves, the number of micro-batches."""
+FOLDER_APPEARS = 20.0
+"""Seconds until a folder made on one machine is seen on another that shares the disk."""
 
 
 def train(
@@ -98,6 +116,7 @@ def train(
     on_evaluation: Callable[[dict[str, Any]], None] | None = None,
     on_save: Callable[[Path], None] | None = None,
     watch: Watcher | None = None,
+    processes: int | Literal["auto"] | Processes | None = None,
 ) -> Run:
     """Trains a recipe and returns the run. ``set`` changes recipe keys: ``{"model.width": 64}``.
 
@@ -107,38 +126,80 @@ def train(
     ``samples``: tokens to generate at every evaluation. A model that fails a check (sees later tokens, other rows, padding) is
     not trained; ``allow_leaks`` trains it, every figure marked tainted. ``recheck=False`` accepts an earlier check of the same
     architecture and build, ``checked`` is the report of one. ``planned_flops``: of the whole study, so that compiling can pay.
+    ``processes``: trains on so many processes of this machine (docs/scale.md); by default this one alone, or those that
+    torchrun started.
     """
     clock = clock or Stopwatch()
     watch = usual_watcher() if watch is None else watch
+    if isinstance(processes, int | str):
+        number = number_of_processes(processes)
+        if number > 1 and place_of() is None:
+            here_only = {"checked": checked, "on_step": on_step, "on_evaluation": on_evaluation, "on_save": on_save}
+            if given := [name for name, value in here_only.items() if value is not None]:
+                raise UsageError(
+                    f"{given[0]} is called in this process, but processes={number} train elsewhere; drop it, and read the run "
+                    "when it is done.",
+                    reason="callback-in-processes",
+                )
+            load_plugins(plugins)
+            changes = {**(set or {}), **({} if seed is None else {"seed": seed})}
+            options = {"--processes": number, "--samples": samples or None, "--note": note}
+            flags = {"--allow-leaks": allow_leaks, "--recheck": recheck}
+            return _train_in_children(source, changes, out, bool(resume), plugins, options, flags, threads, watch)
+    group = processes if isinstance(processes, Alone | Group) else join()
+    watch = watch if group.leads else SILENT
 
     # The recipe, and the folder that the run goes to.
-    load_plugins(plugins)
-    folder = RunDirectory(folder_of(source, out, resume=bool(resume), watch=watch))
-    recipe = load_recipe(source, {**(set or {}), **({} if seed is None else {"seed": seed})}, watch=watch)
-    if resume is True and not folder.root.exists():
-        _refuse_to_resume_nothing(folder)
+    with ending_together(group):
+        load_plugins(plugins)
+        place = group.once(lambda: folder_of(source, out, resume=bool(resume), watch=watch), pack=str, unpack=Path)
+        recipe = load_recipe(source, {**(set or {}), **({} if seed is None else {"seed": seed})}, watch=watch)
+        new = out is None and not resume
 
-    new = out is None and not resume
-    while new:  # several processes may have found the same name unused: each gets the folder that it makes
-        try:
-            folder.root.mkdir(parents=True)
-            break
-        except FileExistsError:
-            if not folder.root.exists():
-                raise
-            folder = RunDirectory(folder_of(source, out, resume=False, watch=watch))
+        def make_folder() -> Path:
+            if resume is True and not place.exists():
+                _refuse_to_resume_nothing(RunDirectory(place))
+            made = place
+            while new:  # several commands may have found the same name unused: each gets the folder that it makes
+                try:
+                    made.mkdir(parents=True)
+                    break
+                except FileExistsError:
+                    if not made.exists():
+                        raise
+                    made = folder_of(source, out, resume=False, watch=watch)
+            return made
 
-    with folder.lock(made=new), StopSignal() as stop, _ending_recorded(folder, stop, clock):
+        folder = RunDirectory(group.once(make_folder, pack=str, unpack=Path))
+
+    lock = folder.lock(made=new) if group.leads else nullcontext()
+    with ending_together(group), lock, StopSignal() as stop, _ending_recorded(folder, stop, clock, group):
         # Where the weights come from: the checkpoint of a resumed run, a parent, or the seed.
-        checkpoint = _checkpoint_to_resume(folder, recipe, resume=resume, watch=watch)
-        parent = _parent(recipe, folder, plugins, allow_leaks, threads, watch) if checkpoint is None else None
+        _require_folder_seen(folder, group)
+        recipe = group.once(
+            lambda: _with_pieces(recipe, folder, group.place.world, resume=bool(resume)),
+            pack=lambda one: one.training.pieces,
+            unpack=lambda pieces: _in_pieces(recipe, pieces),
+        )
+        checkpoint = group.once(
+            lambda: _checkpoint_to_resume(folder, recipe, resume=resume, watch=watch),
+            pack=lambda one: None if one is None else one.step,
+            unpack=lambda step: None if step is None else load_checkpoint(folder.checkpoint(step)),
+        )
+        parent = _parent(recipe, folder, plugins, allow_leaks, threads, watch, group) if checkpoint is None else None
         from_seed = checkpoint is None and parent is None
-        recorded = folder.read_environment("data", "threads") if folder.environment_file.exists() else {}  # of a resumed run
+        recorded = group.once(  # of a resumed run
+            lambda: folder.read_environment("data", "threads") if folder.environment_file.exists() else {}
+        )
 
         # The machine. Another number of threads gives other bits, so a resumed run takes the number it began with.
         runtime = choose_runtime(
-            device=recipe.training.device, precision=recipe.training.precision, threads=threads or recorded.get("threads")
+            device=recipe.training.device,
+            precision=recipe.training.precision,
+            threads=threads or recorded.get("threads") or _threads_for_pieces(recipe),
+            place=group.place if group.place.world > 1 else None,
         )
+        backend = group.connect(runtime.device) if isinstance(group, Group) else None
 
         # The data in tokens, by the run's own tokenizer if it has one. A resumed run refuses another text.
         def progress(what: str, done: int, total: int | None) -> None:
@@ -161,8 +222,10 @@ def train(
         network = network.to(runtime.device)
         with clock.phase("checks"):
             key = start_key(recipe, data, runtime) if from_seed and not recheck else None
-            report = checked or require_network(
-                network, laws=laws, runtime=runtime, key=key, allow_leaks=allow_leaks, watch=watch
+            report = checked or group.once(
+                lambda: require_network(network, laws=laws, runtime=runtime, key=key, allow_leaks=allow_leaks, watch=watch),
+                pack=CheckReport.to_dict,
+                unpack=CheckReport.from_dict,
             )
 
         # The step, in the fastest form that this machine and the length of the run (or of its study) allow; also tested.
@@ -174,7 +237,7 @@ def train(
                 "or more, or start a new run.",
                 reason="fewer-steps-than-taken",
             )
-        plain_step = training_step(recipe, network, runtime)
+        plain_step = training_step(recipe, network, runtime, group)
         optimizers = plain_step.optimizers
         if checkpoint is not None:
             optimizers.load(checkpoint.optimizer)
@@ -192,56 +255,71 @@ def train(
                 planned_flops=planned_flops,
                 watch=watch,
                 clock=clock,
+                agree=group.largest,
             )
         with clock.phase("checks"):
             key = step_key(recipe, data, step) if from_seed and (checked is not None or not recheck) else None
-            report = require_step(
-                report,
-                step,
-                first_batch,
-                laws=laws,
-                vocabulary=data.tokenizer.size,
-                key=key,
-                allow_leaks=allow_leaks,
-                watch=watch,
+            report = group.once(
+                lambda: require_step(
+                    report,
+                    step,
+                    first_batch,
+                    laws=laws,
+                    vocabulary=data.tokenizer.size,
+                    key=key,
+                    allow_leaks=allow_leaks,
+                    watch=watch,
+                ),
+                pack=CheckReport.to_dict,
+                unpack=CheckReport.from_dict,
             )
+            last_good = 0 if checkpoint is None else checkpoint.step
+            if group.place.world > 1 and last_good < steps:
+                group.require_same(_facts_of(recipe, data, runtime, plain_step))
+                report = report.joined(require_processes(step, batches_on_device.batch(last_good), last_good, watch))
 
         # Everything fits. What an earlier process did beyond the checkpoint is removed; it is done again.
         log, metric = MetricsLog(folder.metrics_file), chosen_metric(recipe)
-        last_good = 0 if checkpoint is None else checkpoint.step
-        discard_after(folder, last_good)
-        for file in folder.files_after(last_good):
-            file.unlink()
-        log.cut_after(last_good, watch.say)
 
-        # What the run is, written before its first step.
-        if not folder.tokenizer_file.exists():
-            data.tokenizer.save(folder.tokenizer_file)
-        if not recorded:
-            facts = {
-                **environment(runtime),
-                "recipe_fingerprint": recipe.fingerprint,
-                "data": data.record,
-                "folder": os.getcwd(),  # what relative paths of the recipe are relative to
-                "weight_decay": optimizers.decay_list(),
-                "metric": metric.to_dict(),
-                "outputs": outputs,
-                "ancestry": [] if parent is None else parent.ancestry(),
-                "step_form": form_of(step)._asdict(),
-                "checks": report.to_dict(),
-                "tainted": taint_of(report),
-                "pretrained": network.pretrained_source(),
-            }
-            folder.write_environment(facts)
-        else:  # a resumed run may choose its best checkpoint by another metric, and its text may have moved
-            places = {**recorded["data"].get("places", {}), **data.record.get("places", {})}
-            renewed = {**recorded, "metric": metric.to_dict(), "data": {**recorded["data"], "places": places}}
-            if renewed != recorded:
-                folder.write_environment(renewed)
-        folder.write_recipe(recipe.to_dict())  # last: a folder with a recipe is a run
-        folder.write_state("running", step=0, steps=steps)
-        if note is not None:
-            folder.add_note(note)
+        if group.leads:
+            discard_after(folder, last_good)
+            for file in folder.files_after(last_good):
+                file.unlink()
+            log.cut_after(last_good, watch.say)
+
+            # What the run is, written before its first step.
+            if not folder.tokenizer_file.exists():
+                data.tokenizer.save(folder.tokenizer_file)
+            shared_by = [*recorded.get("processes", []), *([] if backend is None else [_shared_by(group, backend, last_good)])]
+            if not recorded:
+                facts = {
+                    **environment(runtime),
+                    "recipe_fingerprint": recipe.fingerprint,
+                    "data": data.record,
+                    "folder": os.getcwd(),  # what relative paths of the recipe are relative to
+                    "weight_decay": optimizers.decay_list(),
+                    "metric": metric.to_dict(),
+                    "outputs": outputs,
+                    "num_outputs": network.dims.num_outputs,
+                    "steps_per_epoch": batches.steps_per_epoch,
+                    "overlap": _share_trained_on(data),
+                    "ancestry": [] if parent is None else parent.ancestry(),
+                    "step_form": form_of(step)._asdict(),
+                    "checks": report.to_dict(),
+                    "tainted": taint_of(report),
+                    "pretrained": network.pretrained_source(),
+                }
+                folder.write_environment(facts | ({"processes": shared_by} if shared_by else {}))
+            else:  # a resumed run may choose its best checkpoint by another metric, and its text may have moved
+                places = {**recorded["data"].get("places", {}), **data.record.get("places", {})}
+                renewed = {**recorded, "metric": metric.to_dict(), "data": {**recorded["data"], "places": places}}
+                renewed |= {"processes": shared_by} if shared_by else {}
+                if renewed != recorded:
+                    folder.write_environment(renewed)
+            folder.write_recipe(recipe.to_dict())  # last: a folder with a recipe is a run
+            folder.write_state("running", step=0, steps=steps)
+            if note is not None:
+                folder.add_note(note)
         if checkpoint is not None and checkpoint.step >= steps:
             watch.say(f"All {steps} steps are done. To train longer, add --set training.steps=N.")
         for remark in (*runtime.notes, *data.notes, *getattr(batches, "notes", ())):
@@ -257,7 +335,9 @@ def train(
 
         def record(values: dict[str, Any]) -> None:
             """Logs a record; after an evaluation, the objective says once what the records give cause to say."""
-            values = {**values, "tainted": True} if report.broken else values
+            if not group.leads:
+                return
+            values = {**values, "tainted": True} if taint_of(report) else values
             log.append(values)
             listener = on_step if "loss" in values else on_evaluation
             if listener is not None:
@@ -268,13 +348,19 @@ def train(
                     say_once(remark)
 
         def save(state: TrainingState) -> None:
-            log.sync()
-            tensors = saved_tensors(network)
-            place = save_checkpoint(folder, Checkpoint(state.step, tensors, optimizers.tensors(), state.to_dict()))
-            best = state.best_step if recipe.checkpoint.best else None
-            prune(folder, keep=recipe.checkpoint.keep, also={step for step in [best] if step is not None})
-            if on_save is not None:
-                on_save(place)
+            tensors, memory = saved_tensors(network), optimizers.tensors()
+            if group.place.world > 1:  # a device that miscalculates is named instead of saved
+                group.require_same({f"weights after step {state.step}": sum_of_bits({**tensors, **memory})})
+
+            def write() -> None:
+                log.sync()
+                written = save_checkpoint(folder, Checkpoint(state.step, tensors, memory, state.to_dict()))
+                best = state.best_step if recipe.checkpoint.best else None
+                prune(folder, keep=recipe.checkpoint.keep, also={step for step in [best] if step is not None})
+                if on_save is not None:
+                    on_save(written)
+
+            group.once(write)
 
         trainer = Trainer(
             step,
@@ -285,12 +371,15 @@ def train(
             stop=stop,
             film_steps=film_steps(recipe.checkpoint.film, steps) if recipe.checkpoint.film else (),
             callbacks=Callbacks(
-                evaluate=(lambda: _validation(network, data, recipe, stop)) if "validation" in data.names else None,
+                evaluate=(lambda: _validation(network, data, recipe, stop, group)) if "validation" in data.names else None,
                 record=record,
                 save=save,
-                evaluated=lambda at: _say_sample(network, data, recipe, samples, watch),
-                recorded=lambda at: next((r for r in log.read(say_once) if r["step"] == at and metric.recorded in r), None),
-                film=lambda at: save_snapshot(folder, at, saved_tensors(network)),
+                evaluated=lambda at: group.once(lambda: _say_sample(network, data, recipe, samples, watch)),
+                agree=group.largest if group.place.world > 1 else None,
+                recorded=lambda at: group.once(
+                    lambda: next((r for r in log.read(say_once) if r["step"] == at and metric.recorded in r), None)
+                ),
+                film=lambda at: group.once(lambda: save_snapshot(folder, at, saved_tensors(network))),
                 metric=metric,
                 watch=watch,
                 clock=clock,
@@ -301,10 +390,57 @@ def train(
         )
 
         # What a finished run leaves behind.
-        with clock.phase("baselines"):
-            save_baselines(folder, fitted_baselines(recipe.objective, data))
-        folder.write_state("finished", step=state.step, steps=steps, best_step=state.best_step)
+        def finish() -> None:
+            with clock.phase("baselines"):
+                save_baselines(folder, fitted_baselines(recipe.objective, data))
+                beside = _baseline_values(folder, recipe, data, stop)
+            folder.write_state("finished", step=state.step, steps=steps, best_step=state.best_step, baselines=beside)
+
+        group.once(finish)
+    if isinstance(group, Group) and group is not processes:  # a parent's training is followed by its child's
+        group.leave()
     return Run(folder)
+
+
+def _train_in_children(
+    source: Source,
+    changes: Mapping[str, Any],
+    out: Path | str | None,
+    resume: bool,
+    plugins: Sequence[Path | str],
+    options: Mapping[str, Any],
+    flags: Mapping[str, bool],
+    threads: int | None,
+    watch: Watcher,
+) -> Run:
+    """The same training by ``glassformer train --processes N`` in a child; its sentences are handed on."""
+    folder = folder_of(source, out, resume=resume, watch=watch)
+    recipe = load_recipe(source, changes, watch=watch)
+    if unknown := unrecorded_parts(recipe):
+        raise UsageError(
+            f"{unknown[0]} is defined in this notebook or script, which other processes do not have; put it into a file and "
+            "give that as a plugin, or train with one process.",
+            reason="class-of-a-notebook",
+        )
+    with tempfile.TemporaryDirectory(prefix="glassformer-") as place:
+        file = Path(place) / "recipe.yaml"
+        file.write_text(dump_yaml(recipe.to_dict()), encoding="utf-8")
+        words = ["train", str(file), "--out", str(folder), *(["--resume"] if resume and folder.exists() else [])]
+        words += [word for name, value in options.items() if value is not None for word in (name, str(value))]
+        words += [name for name, value in flags.items() if value]
+        words += [word for plugin in plugins for word in ("--plugin", str(plugin))]
+        environ = {**os.environ, **({} if threads is None else {"OMP_NUM_THREADS": str(threads)})}
+        command = [sys.executable, "-m", "glassformer", *words]
+        said: list[str] = []
+        with subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
+            assert child.stderr is not None
+            for line in child.stderr:
+                said.append(line.strip())
+                watch.say(line.rstrip())
+    if child.returncode:
+        last = next((line.removeprefix("Error: ") for line in reversed(said) if line.startswith("Error: ")), "no reason given")
+        raise GlassformerError(last, reason="processes-failed")
+    return Run(RunDirectory(folder))
 
 
 def folder_of(source: Source, out: Path | str | None, *, resume: bool, watch: Watcher = SILENT) -> Path:
@@ -362,15 +498,90 @@ def _refuse_to_resume_nothing(folder: RunDirectory) -> None:
     )
 
 
+def _require_folder_seen(folder: RunDirectory, processes: Processes) -> None:
+    """Refuses processes on a machine that does not see the run's folder: they could not read its checkpoints."""
+    processes.once(lambda: None)  # rank 0 has made and locked it
+    until = time.monotonic() + FOLDER_APPEARS
+    while not folder.lock_file.exists() and time.monotonic() < until:
+        time.sleep(0.1)
+    if not folder.lock_file.exists():
+        raise RunError(
+            f"{folder.root} is not seen on {platform.node()}, where process {processes.place.rank} runs; choose a folder that "
+            "all machines share with --out.",
+            reason="folder-not-shared",
+        )
+
+
+def _with_pieces(recipe: Recipe, folder: RunDirectory, world: int, *, resume: bool) -> Recipe:
+    """The recipe with the number of pieces that its batches are cut into: its own, or that of the run that goes on, or as many
+    as processes."""
+    pieces = recipe.training.pieces
+    begun = next((run for run in (folder, RunDirectory(folder.parent)) if resume and run.exists()), None)
+    if pieces is None and begun is not None:
+        pieces = begun.read_recipe()["training"].get("pieces")
+    elif pieces is None and world > 1:
+        pieces = world
+    if world > 1 and (pieces is None or pieces % world):
+        if begun is not None:
+            cut = "whole batches" if pieces is None else f"training.pieces={pieces}"
+            rule = f"{begun.root} was begun with {cut}, so {world} processes cannot share them"
+            most = 1 if pieces is None else pieces
+        else:
+            rule, most = f"{world} processes cannot share training.pieces={pieces} evenly", pieces or 1
+        raise ConfigError(
+            f"{rule}; use {' or '.join(str(1 << n) for n in range(most.bit_length()))} with --processes.",
+            reason="processes-do-not-divide-pieces",
+        )
+    return _in_pieces(recipe, pieces)
+
+
+def _in_pieces(recipe: Recipe, pieces: int | None) -> Recipe:
+    if pieces is not None and recipe.training.out_of_memory == "halve":
+        raise ConfigError(
+            "training.out_of_memory=halve does not go with training.pieces or several processes: other micro-batches would be "
+            "other bits. Set training.accumulate instead.",
+            reason="halve-with-pieces",
+        )
+    if pieces == recipe.training.pieces:
+        return recipe
+    training = type(recipe.training).parse({**dict(recipe.training), "pieces": pieces})
+    return recipe.model_copy(update={"training": training})
+
+
+def _threads_for_pieces(recipe: Recipe) -> int | None:
+    """One, where batches are cut into pieces, unless the user says otherwise: another number of threads gives other bits, and
+    the processes of a machine share its cores."""
+    return 1 if recipe.training.pieces is not None and "OMP_NUM_THREADS" not in os.environ else None
+
+
+def _facts_of(recipe: Recipe, data: PreparedData, runtime: Runtime, step: TrainStep) -> dict[str, Any]:
+    """What must be equal in all processes of a run."""
+    machine = environment(runtime)
+    same = ("glassformer", "python", "torch", "precision", "threads", "device_name", "plugins")
+    data_sums = {key: value for key, value in data.record.items() if key != "places"}
+    weights = {**saved_tensors(step.loss_module.network), **step.optimizers.tensors()}
+    return {
+        "recipe": recipe.fingerprint,
+        "code": code_sha256(),
+        "data": fingerprint(data_sums),
+        **{name: machine[name] for name in same},
+        "weights": sum_of_bits(weights),
+    }
+
+
+def _shared_by(group: Processes, backend: str, step: int) -> dict[str, Any]:
+    return {"from_step": step, "processes": group.place.world, "nodes": group.place.nodes, "backend": backend}
+
+
 @contextmanager
-def _ending_recorded(folder: RunDirectory, stop: StopSignal, clock: Stopwatch) -> Iterator[None]:
+def _ending_recorded(folder: RunDirectory, stop: StopSignal, clock: Stopwatch, processes: Processes = ALONE) -> Iterator[None]:
     """However the run ends, its folder says so, and says where the seconds of this process went once it took a step.
 
     Only of a run that this process began or resumed: the folder of a refused one stays as it was.
     """
 
     def ended(status: str, **facts: Any) -> None:
-        state = folder.read_state()
+        state = folder.read_state() if processes.leads else {}
         if state.get("status") == "running" and state.get("pid") == os.getpid():
             with suppress(DiskFull):  # the error that ended the run is raised; a full disk cannot take more
                 folder.write_state(status, step=max(folder.steps(), default=0), **facts)
@@ -387,7 +598,7 @@ def _ending_recorded(folder: RunDirectory, stop: StopSignal, clock: Stopwatch) -
         ended("diverged", reason=str(error))
         raise
     except Exception as error:
-        ended("failed", reason=str(error))
+        ended("failed", reason="Another process of this run was lost." if is_lost(error) else str(error))
         if is_out_of_memory(error):
             raise OutOfMemory(
                 f"Out of memory ({str(error).splitlines()[0]}). Make model.width, model.layers, model.context, "
@@ -397,7 +608,7 @@ def _ending_recorded(folder: RunDirectory, stop: StopSignal, clock: Stopwatch) -
         raise
     finally:
         timing = clock.to_dict()
-        if {"first step", "steps"} & timing["seconds"].keys():
+        if processes.leads and {"first step", "steps"} & timing["seconds"].keys():
             with suppress(DiskFull):
                 folder.add_timing(timing)
 
@@ -452,6 +663,7 @@ def _parent(
     allow_leaks: bool,
     threads: int | None,
     watch: Watcher,
+    processes: Processes,
 ) -> Parent | None:
     """The run this one starts from. A recipe is trained first, in RUN/parent, and goes on where it was stopped."""
     if recipe.init_from is None:
@@ -459,7 +671,7 @@ def _parent(
     if is_run(recipe.init_from):
         return Parent.read(recipe.init_from, watch.say)
     parent = RunDirectory(folder.parent)
-    if not parent.exists() or parent.read_state()["status"] != "finished":
+    if processes.once(lambda: not parent.exists() or parent.read_state()["status"] != "finished"):
         watch.say(f"Training the parent first: {recipe.init_from}, in {parent.root}.")
         train(
             parent_recipe(recipe),
@@ -469,21 +681,52 @@ def _parent(
             allow_leaks=allow_leaks,
             threads=threads,
             watch=watch,
+            processes=processes,
         )
     return Parent.read(parent.root, watch.say)
 
 
-def _validation(network: Network, data: PreparedData, recipe: Recipe, stop: StopSignal) -> dict[str, float]:
+def _validation(
+    network: Network, data: PreparedData, recipe: Recipe, stop: StopSignal, processes: Processes
+) -> dict[str, float]:
     """The objective's judged metrics on the validation split, by their names in records."""
     rows = recipe.evaluation.batch_size or max(8, recipe.training.batch_size)
-    tools = tools_for(recipe, data.tokenizer, batch_size=rows, keep_going=stop.check)
+
+    def keep_going() -> None:
+        """Between batches; all processes leave an evaluation at the same one."""
+        stop.share(processes.largest(stop.number or 0))
+        stop.check()
+
+    alone = processes.place.world == 1
+    tools = tools_for(
+        recipe, data.tokenizer, batch_size=rows, keep_going=stop.check if alone else keep_going, shared=processes.shared
+    )
     with evaluating(network):  # whatever an objective does itself: its figures are those of an evaluation, without dropout
-        found = recipe.objective.validation_metrics(network, data.split("validation"), tools)
+        items = data.split("validation")
+        found = recipe.objective.validation_metrics(network, items, tools)
         chosen = chosen_metric(recipe).name
         if chosen not in found:  # a metric that the cheap form leaves out, but that evaluation.by asks for
             value = recipe.objective.evaluate(network, data.split("validation"), tools).figures[chosen].value
             found = {**found, chosen: math.nan if value is None else value}
-    return {VALIDATION + name: value for name, value in found.items()}
+        sample = recipe.objective.training_sample(data.split("train"), recipe.objective.num_units(items, tools))
+        trained = {} if sample is None else recipe.objective.validation_metrics(network, sample, tools)
+    trained.pop(COLLAPSED_TO, None)
+    return {VALIDATION + name: value for name, value in found.items()} | {TRAIN + name: one for name, one in trained.items()}
+
+
+def _share_trained_on(data: PreparedData) -> float | None:
+    """The share of the validation split that stands in the training split too."""
+    return share_in_train(data.split("train"), data.split("validation")) if "validation" in data.names else None
+
+
+def _baseline_values(folder: RunDirectory, recipe: Recipe, data: PreparedData, stop: StopSignal) -> dict[str, float]:
+    """The judged metric of each baseline on the validation split: a run's list and its diagnosis are read without torch."""
+    if "validation" not in data.names:
+        return {}
+    tools, name = tools_for(recipe, data.tokenizer, keep_going=stop.check), chosen_metric(recipe).name
+    fitted = saved_baselines(folder, recipe.objective, lambda: data)
+    found = {one: baseline.evaluate(data.split("validation"), tools).figures.get(name) for one, baseline in fitted.items()}
+    return {one: figure.value for one, figure in found.items() if figure is not None and figure.value is not None}
 
 
 def _say_sample(network: Network, data: PreparedData, recipe: Recipe, tokens: int, watch: Watcher) -> None:

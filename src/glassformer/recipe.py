@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from glassformer.data.config import DataConfig, replace_source
 from glassformer.data.reading.default_recipe import ENDINGS, is_text, recipe_for
+from glassformer.data.reading.sources import parallel_files
 from glassformer.data.tokenizers.base import TOKENIZERS, TokenizerConfig
 from glassformer.foundation.config import Config, fingerprint, override, value_at
 from glassformer.foundation.errors import ConfigError, UnknownName
@@ -229,8 +230,9 @@ def with_files_found(values: dict[str, Any], folder: Path) -> dict[str, Any]:
             name = settings.get(key)
             if not isinstance(name, str) or name in ("", "-") or Path(name).expanduser().exists():
                 continue
-            if (folder / name).exists():
-                found[section] = {**found[section], key: str(folder / name)}
+            names = parallel_files(name) or (name,)  # a source and its target
+            if all((folder / one).exists() for one in names) and not all(Path(one).expanduser().exists() for one in names):
+                found[section] = {**found[section], key: ",".join(str(folder / one) for one in names)}
     return found
 
 

@@ -18,28 +18,33 @@ from glassformer.data.data_kinds import PreparedData, data_kind
 from glassformer.data.labels.label_batches import encode_texts
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
+from glassformer.data.tokenizers.two import target_side
 from glassformer.evaluation.abstaining import AbstainRule, Answer, AskOptions
 from glassformer.evaluation.interval_estimates import TwoCheckpoints, paired
 from glassformer.evaluation.results import Baseline, Evaluation, Evaluator, Outcomes, save_evaluation, saved_evaluation
 from glassformer.evaluation.token_losses import token_losses
-from glassformer.foundation.errors import GlassformerError, RunError, UsageError
+from glassformer.foundation.errors import BadArgument, ConfigError, GlassformerError, RunError, UsageError
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime, choose_device, generation_precision
+from glassformer.generation.sampling import Sampling
 from glassformer.generation.texts import Sample, generate_texts, prompt_ids
+from glassformer.generation.translation import Translation
 from glassformer.lens.look import Look
 from glassformer.model.kernels import read_triton_ahead
-from glassformer.model.network import Network
-from glassformer.pretrained.exporting import Exported, export
+from glassformer.model.network import MODELS, Network
+from glassformer.networks.classifier_import import cached_classifier, is_classifier
+from glassformer.pretrained.exporting import Exported, export, model_card
 from glassformer.pretrained.folders import is_folder
 from glassformer.pretrained.importing import cached_run
 from glassformer.recipe import Recipe
 from glassformer.runs.checkpoint import MODEL, Checkpoint, checkpoint_checksums, last_checkpoint, load_for_inference, step_named
+from glassformer.runs.diagnosis import Finding, diagnosis_of
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.film import read_snapshot
 from glassformer.runs.overview import in_html, in_one_line, progress_of, summary_of
 from glassformer.runs.records import MetricsLog
-from glassformer.runs.weights import load_weights, take_weights
+from glassformer.runs.weights import load_weights, saved_tensors, take_weights
 
 
 def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), recheck: bool = True, watch: Watcher = SILENT) -> Run:
@@ -49,7 +54,7 @@ def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), recheck: boo
     load_plugins(plugins)
     directory = RunDirectory(Path(folder))
     if not directory.exists() and is_folder(folder):
-        directory = cached_run(folder)
+        directory = cached_classifier(folder) if is_classifier(folder) else cached_run(folder)
     directory.require()
     return Run(directory, watch, recheck=recheck)
 
@@ -64,6 +69,7 @@ class Run:
         self._models: dict[int, Network] = {}
         self._evaluators: dict[tuple[int, bool], Evaluator] = {}
         self._generator: tuple[int, str, Network] | None = None
+        self._asked: tuple[int, Network] | None = None
 
     @property
     def folder(self) -> Path:
@@ -131,35 +137,52 @@ class Run:
             self._models.setdefault(step, self._fresh_model(checkpoint))
         return self._models[step]
 
-    def _fresh_model(self, checkpoint: Checkpoint) -> Network:
-        """An unmodified network of a checkpoint."""
+    def _fresh_model(self, checkpoint: Checkpoint, recipe: Recipe | None = None) -> Network:
+        """An unmodified network of a checkpoint. ``recipe``: another one with the same weights."""
         outputs = self.directory.read_environment("outputs")["outputs"]
-        return assembly.restored_network(self.recipe, checkpoint, vocabulary=self.tokenizer.size, outputs=outputs).eval()
+        recipe = recipe or self.recipe
+        return assembly.restored_network(recipe, checkpoint, vocabulary=self.tokenizer.size, outputs=outputs).eval()
 
     @property
     def _data_record(self) -> dict[str, Any] | None:
         """The run's record of its data."""
         return self.directory.read_environment().get("data")
 
-    def save_pretrained(self, folder: Path | str, *, checkpoint: str | int = "last", merge: bool = False) -> Exported:
+    def save_pretrained(
+        self, folder: Path | str, *, checkpoint: str | int = "last", merge: bool = False, bare: bool = False
+    ) -> Exported:
         """Writes the model as a folder that transformers opens; raises naming parts that no class there has.
 
-        A tuned encoder's adapter is written in peft's format; ``merge``: as one plain folder instead.
+        A tuned encoder's adapter is written in peft's format; ``merge``: as one plain folder instead. ``bare``: a head that
+        transformers has no class for is written beside the encoder.
         """
         found = self.checkpoint(checkpoint)
         network: Any = self._fresh_model(found)
         if hasattr(network, "save_pretrained"):
-            labels = (self._data_record or {}).get("labels", {})
-            exported: Exported = network.save_pretrained(Path(folder), label_names=list(labels.values()), merge=merge)
+
+            def card(class_name: str, loading: str, notes: Sequence[str]) -> str:
+                parameters = sum(parameter.numel() for parameter in network.parameters())
+                return model_card(
+                    self.directory, class_name, parameters=parameters, step=found.step, notes=notes, loading=loading
+                )
+
+            exported: Exported = network.save_pretrained(
+                Path(folder), label_names=self.label_names, merge=merge, bare=bare, card=card
+            )
             return exported
         return export(self.directory, network, self.tokenizer, Path(folder), step=found.step)
 
-    def untrained(self) -> Any:
-        """The model as it was initialised, before any training."""
-        outputs = self.directory.read_environment("outputs")["outputs"]
-        network = self.recipe.model.build(self.tokenizer.size, outputs=outputs, seed=self.recipe.seed)
+    @property
+    def label_names(self) -> list[str]:
+        """The labels of a classifier, in the order of its scores; empty for other runs."""
+        return [str(name) for name in ((self._data_record or {}).get("labels") or {}).values()]
+
+    def untrained(self, recipe: Recipe | None = None) -> Any:
+        """The model as it was initialised, before any training. ``recipe``: another one with the same weights."""
+        outputs, recipe = self.directory.read_environment("outputs")["outputs"], recipe or self.recipe
+        network = recipe.model.network(self.tokenizer.size, outputs=outputs, seed=recipe.seed)
         if getattr(network, "needs_token_counts", False):  # only such a head needs the training text
-            network = assembly.build_network(self.recipe, self.data)
+            network = assembly.build_network(recipe, self.data)
         return network.eval()
 
     def evaluate(
@@ -170,6 +193,7 @@ class Run:
         model: Network | None = None,
         checkpoint: str | int = "last",
         predictions: Path | str | None = None,
+        length: int | None = None,
         allow_leaks: bool = False,
         checked: CheckReport | None = None,
         watch: Watcher = SILENT,
@@ -178,7 +202,9 @@ class Run:
 
         ``split``: train, validation (default), test, or test:NAME for one of several test files. Use of test is recorded.
         ``model``: an altered model (``run.model`` with a hook, or inside an intervention) instead of a checkpoint's own.
-        ``predictions``: a file for one line per item. ``checked``: the report of a check of the same architecture.
+        ``predictions``: a file for one line per item. ``length``: tokens of a window, fewer or more than ``model.context``;
+        more are refused where a weight belongs to one position. ``details["loss_by_position"]`` is the curve. ``checked``: the
+        report of a check of the same architecture.
         """
         if data is not None and split is not None:
             raise UsageError(
@@ -193,7 +219,11 @@ class Run:
             name, items, notes = split, self.data.split(split), tuple(self.data.notes)
             if checkpoint == "best" and split == "validation":
                 notes = (*notes, "The best checkpoint was selected on this text, so these figures are a little too optimistic.")
-        evaluator = self._evaluator(checkpoint, model=model, allow_leaks=allow_leaks, checked=checked, watch=watch)
+        evaluator = self._evaluator(
+            checkpoint, model=model, length=length, allow_leaks=allow_leaks, checked=checked, watch=watch
+        )
+        if length is not None:
+            notes = (*notes, f"Windows of {length} tokens; the model was trained on {self.recipe.model.context}.")
         if data is None and split.partition(":")[0] == "test":
             self.directory.record_opening(step=evaluator.step, split=split)
         if predictions is not None:
@@ -241,11 +271,12 @@ class Run:
         model: Network | None = None,
         checkpoint: str | int = "last",
         predictions: Path | str | None = None,
+        length: int | None = None,
         allow_leaks: bool = False,
         watch: Watcher = SILENT,
     ) -> list[Evaluation]:
         """Like ``evaluate``, for single texts, each without the context of the others."""
-        evaluator = self._evaluator(checkpoint, model=model, allow_leaks=allow_leaks, watch=watch)
+        evaluator = self._evaluator(checkpoint, model=model, length=length, allow_leaks=allow_leaks, watch=watch)
         kind = data_kind(self.recipe.objective.judged_on)
         names = [texts] if isinstance(texts, str) else list(texts)
         items = [kind.of_texts(self.tokenizer, text, record=self._data_record) for text in names]
@@ -274,24 +305,31 @@ class Run:
         checkpoint: str | int,
         *,
         model: Network | None = None,
+        length: int | None = None,
         allow_leaks: bool,
         checked: CheckReport | None = None,
         watch: Watcher,
     ) -> Evaluator:
         """The evaluator of a checkpoint's model, which must pass the checks first; the last one is cached: both take time."""
-        if model is None and (step := self._step_of(checkpoint)) is not None and (step, allow_leaks) in self._evaluators:
+        recipe = self.recipe if length is None else self._recipe_at(length, model)
+        if (
+            model is None
+            and length is None
+            and (step := self._step_of(checkpoint)) is not None
+            and (step, allow_leaks) in self._evaluators
+        ):
             return self._evaluators[step, allow_leaks]
         found = self.checkpoint(checkpoint)
-        if model is None and (found.step, allow_leaks) in self._evaluators:  # the newest is damaged
+        if model is None and length is None and (found.step, allow_leaks) in self._evaluators:  # the newest is damaged
             return self._evaluators[found.step, allow_leaks]
-        network = self._fresh_model(found) if model is None else model
+        network = self._longer_model(found, recipe) if model is None else model
         objective, device = self.recipe.objective, choose_device("auto")
         key = None
         if not self._recheck and model is None:
             dims, weights = network.dims, str(checkpoint_checksums(self.directory, found.step))
             runtime = Runtime(next(network.parameters()).device, "float32", torch.get_num_threads())
             key = check_key(
-                self.recipe.model,
+                recipe.model,
                 objective.laws,
                 runtime,
                 vocabulary=dims.vocabulary,
@@ -302,16 +340,51 @@ class Run:
         evaluator = Evaluator(
             objective,
             network.to(device) if model is None else network,
-            self._other_row("untrained model", self.untrained, device),
+            self._other_row("untrained model", lambda: self.untrained(recipe), device),
             self.baselines(),
-            assembly.tools_for(self.recipe, self.tokenizer),
+            replace(assembly.tools_for(self.recipe, self.tokenizer), context=length or self.recipe.model.context),
             step=found.step,
             tainted=taint_of(report) or self.tainted,
-            parent=self._other_row("parent", self._parent_network, device),
+            parent=None if recipe is not self.recipe else self._other_row("parent", self._parent_network, device),
         )
-        if model is None:
+        if model is None and length is None:
             self._evaluators = {(found.step, allow_leaks): evaluator}
         return evaluator
+
+    def _recipe_at(self, length: int, model: Network | None) -> Recipe:
+        """The recipe for windows of ``length`` tokens: its own up to ``model.context``, beyond that one with more context."""
+        objective, context = self.recipe.objective, self.recipe.model.context
+        if not objective.judges_windows:
+            raise UsageError(
+                f"--length {length} has no effect on objective={objective.kind}, which is not measured on windows of the text; "
+                "drop it.",
+                reason="no-windows",
+            )
+        if length < 1:
+            raise BadArgument("length", length, "a window has at least 1 token")
+        if length <= context:
+            return self.recipe
+        if model is not None:
+            raise BadArgument("length", length, f"an altered model reads model.context={context} tokens at most; give fewer")
+        longer = MODELS.parse({**self.recipe.model.to_dict(), "context": length})
+        return self.recipe.model_copy(update={"model": longer})
+
+    def _longer_model(self, checkpoint: Checkpoint, recipe: Recipe) -> Network:
+        """The model of a checkpoint with the context of ``recipe``, which has the same weights, or it is refused."""
+        try:
+            return self._fresh_model(checkpoint, recipe)
+        except ConfigError as error:
+            if recipe is self.recipe or error.reason != "weights-do-not-fit":
+                raise
+        new = recipe.model.shapes(self.tokenizer.size, outputs=self.directory.read_environment("outputs")["outputs"])
+        own = saved_tensors(new)
+        grown = sorted(name for name, tensor in checkpoint.model.items() if name in own and own[name].shape != tensor.shape)
+        raise UsageError(
+            f"--length {recipe.model.context} is beyond model.context={self.recipe.model.context}: {', '.join(grown[:3])} has "
+            "a weight for each position, and none was trained for later ones; give fewer tokens, or train with positions such "
+            "as rotary, alibi or none.",
+            reason="positions-end",
+        )
 
     def _parent(self) -> assembly.Parent:
         """The run that this one started from, with the weights it started from, even if that run was trained further."""
@@ -371,18 +444,26 @@ class Run:
             )
         rule = self.abstain_rule(checkpoint) if abstain else None
         options = AskOptions(beams=beams, abstain_below=abstain_below, abstain_by=rule)
-        objective, device = self.recipe.objective, choose_device("auto")
+        objective = self.recipe.objective
         items = self.question_texts(questions) if isinstance(questions, str | list | tuple) else questions
         if not hasattr(items, "answers"):
             raise UsageError(
                 f"ask takes a text, a list of texts, or the result of Run.questions(FILE), not {questions!r}.",
                 reason="not-a-question",
             )
-        network: Any = self._fresh_model(self.checkpoint(checkpoint))
         tools = assembly.tools_for(self.recipe, self.tokenizer)
         if remark := objective.remark_on(items, tools):
             self._say_once(remark)
-        return objective.ask(network.to(device), items, tools, options)
+        return objective.ask(self._answering_model(checkpoint), items, tools, options)
+
+    def _answering_model(self, which: str | int = "last") -> Network:
+        """The unmodified model of a checkpoint on its device; the last one is cached."""
+        if self._asked is not None and self._asked[0] == self._step_of(which):
+            return self._asked[1]
+        found = self.checkpoint(which)
+        if self._asked is None or self._asked[0] != found.step:  # else the newest is damaged
+            self._asked = (found.step, self._fresh_model(found).to(choose_device("auto")))
+        return self._asked[1]
 
     def abstain_rule(self, checkpoint: str | int = "last") -> AbstainRule:
         """The abstention rule fitted by the evaluation on validation, which is run here if none is saved."""
@@ -450,6 +531,46 @@ class Run:
             say=watch.say,
         )
 
+    def translate(
+        self,
+        texts: str | Sequence[str] | Any,
+        *,
+        beams: int | None = None,
+        length_penalty: float | None = None,
+        temperature: float = 0.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int = 0,
+        checkpoint: str | int = "last",
+    ) -> list[Translation]:
+        """The translation of each text, for a run with objective translate; greedy, unless ``beams`` or a ``temperature``.
+
+        ``texts``: strings, or the result of ``Run.questions(FILE)``. ``beams`` and ``length_penalty``: as in the recipe unless
+        told. With a ``temperature`` a translation is sampled.
+        """
+        objective: Any = self.recipe.objective
+        if objective.ask_reads != "pairs":
+            raise UsageError(
+                f"objective={objective.kind} translates nothing; use a run whose objective is translate.",
+                reason="translates-nothing",
+            )
+        if temperature and (beams or 1) > 1:
+            raise UsageError(
+                f"--beams {beams} searches and --temperature {temperature:g} samples; give one of them.",
+                reason="beams-and-sample",
+            )
+        sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p) if temperature else None
+        items: Any = self.question_texts(texts) if isinstance(texts, str | list | tuple) else texts
+        network = self._fresh_model(self.checkpoint(checkpoint)).to(choose_device("auto"))
+        tools, target = assembly.tools_for(self.recipe, self.tokenizer), target_side(self.tokenizer)
+        found = objective.translate(
+            network, items, tools, beams=beams, length_penalty=length_penalty, sampling=sampling, seed=seed
+        )
+        return [
+            Translation(source, text, ones[0].log_probability, [target.decode(list(one.ids)).strip() for one in ones[1:]])
+            for source, (text, ones) in zip(items.sources, found)
+        ]
+
     def _generating_model(self, which: str | int, precision: str, watch: Watcher) -> Network:
         """The model of a checkpoint, ready to generate on its device in ``precision``; in bf16 its scores are checked first.
 
@@ -483,8 +604,7 @@ class Run:
             ids = [int(token) for token in encode_texts(self.tokenizer, items, 1 << 20).ids[0]]
         else:
             ids = prompt_ids(self.tokenizer, text)
-        labels = [str(label) for label in (self._data_record or {}).get("labels", {}).values()]
-        return Look(network, self.tokenizer, ids, hide=hide, name=name, labels=labels)
+        return Look(network, self.tokenizer, ids, hide=hide, name=name, labels=self.label_names)
 
     def network_at(self, which: str | int = "last") -> Any:
         """The network of a checkpoint, of a step of the film, ``untrained``, or ``0``: before the first step."""
@@ -506,6 +626,10 @@ class Run:
     def summary(self) -> dict[str, Any]:
         """Status, step, last loss and metric as plain values."""
         return summary_of(self.directory)
+
+    def diagnosis(self) -> list[Finding]:
+        """What is wrong with this run, from its records: each finding has a code, the sign that shows it, and what to do."""
+        return diagnosis_of(self.directory)
 
     def __repr__(self) -> str:
         return in_one_line(self.summary())

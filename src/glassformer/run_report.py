@@ -14,12 +14,12 @@ from glassformer.evaluation.results import Evaluation
 from glassformer.figures.curves import NATS, Curve, Points, cost_by_part, learning_curves, loss_by_position
 from glassformer.foundation.config import flatten
 from glassformer.foundation.files import write_atomically
-from glassformer.foundation.metrics import VALIDATION, Metric
+from glassformer.foundation.metrics import COLLAPSED_TO, TRAIN, VALIDATION, Metric
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.model.accounting import Cost
 from glassformer.pages.html import render
-from glassformer.pages.page import Block, Cell, FigureBlock, Fold, Heading, KeyValues, Listing, Page, Paragraph, Table
+from glassformer.pages.page import Banner, Block, Cell, FigureBlock, Fold, Heading, KeyValues, Listing, Page, Paragraph, Table
 from glassformer.recipe import DESCRIPTIVE
 from glassformer.run import Run
 from glassformer.runs.directory import RunDirectory
@@ -65,13 +65,14 @@ def write_curves(folders: Sequence[Path], out: Path | str, *, warn: Callable[[st
     header = ["run", "status", "step", "last validation", *differing]
     pictures: list[Block] = []
     keys = dict.fromkeys(key for one in records for record in one for key in record if key.startswith(VALIDATION))
-    for name in dict.fromkeys(["loss", *(key.removeprefix(VALIDATION) for key in keys)]):
+    described = {one.name: one for one in map(metric_of, runs)}
+    for name in dict.fromkeys(["loss", *(key.removeprefix(VALIDATION) for key in keys if not key.endswith(COLLAPSED_TO))]):
         curves = [
             Curve(label, _points(one, name) if name == "loss" else None, _points(one, VALIDATION + name))
             for label, one in zip(names, records)
         ]
         caption = f"{name.capitalize()} by step; lines with marks are validation."
-        unit = NATS if name == "loss" else name
+        unit = f"{name} ({described[name].unit})" if name in described else name
         pictures.append(FigureBlock(learning_curves(curves, unit=unit), caption=caption, alt=caption))
     page = Page(title=f"{len(runs)} runs", subtitle=", ".join(names), sections=[Table(header, rows), *pictures])
     write_atomically(Path(out), render(page))
@@ -87,6 +88,7 @@ def run_page(run: Run, *, watch: Watcher = SILENT) -> Page:
     cost = recipe.model.cost(run.tokenizer.size, outputs=recipe.objective.outputs(run.data), batch=piece)
     sections: list[Block] = [Paragraph(recipe.about)] if recipe.about else []
     sections += [Paragraph(f"Note: {note}") for note in run.directory.notes()]
+    sections += [Banner(str(one), "warning" if one.tone == "warning" else "note") for one in run.diagnosis()]
     if evaluation is None:
         sections.append(Paragraph("There is no validation text, so nothing was measured."))
     else:
@@ -106,23 +108,25 @@ def run_page(run: Run, *, watch: Watcher = SILENT) -> Page:
 
 
 def _curves(run: Run, evaluation: Evaluation | None, metric: Metric) -> list[Block]:
-    """The training loss with the validation loss, and one picture for each other metric that was validated."""
+    """The training metric with the validation metric, one picture for each; by epoch where training counts epochs."""
     records = run.metrics()
     keys = [key for key in dict.fromkeys(key for record in records for key in record) if key.startswith(VALIDATION)]
     names = list(dict.fromkeys(["loss", metric.name, *(key.removeprefix(VALIDATION) for key in keys)]))
+    per_epoch, described = epochs_of(run), {one.name: one for one in run.recipe.objective.metrics}
     blocks: list[Block] = [Heading("How it got there")]
     for name in names:
-        train, validation = (_points(records, name) if name == "loss" else None), _points(records, VALIDATION + name)
-        if train is None and validation is None:
+        if name == COLLAPSED_TO:  # a class, not a figure
             continue
-        about = run.recipe.objective.metric(name) if name in {one.name for one in run.recipe.objective.metrics} else None
-        caption = f"{name.capitalize()} by step. Level lines are the trivial baselines on the same validation data."
-        picture = learning_curves(
-            [Curve("", train, validation)],
-            baselines=_levels(evaluation, name),
-            unit=f"{name} ({about.unit})" if about is not None and name != "loss" else NATS,
-        )
-        alt = f"Training and validation {name} against steps."
+        curve = _curve(records, name)
+        if curve.train is None and curve.validation is None:
+            continue
+        unit = f"{name} ({described[name].unit})" if name in described else NATS if name == "loss" else name
+        by = "epoch" if per_epoch else "step"
+        caption = f"{name.capitalize()} by {by}. Level lines are the trivial baselines on the same validation data."
+        if name in described:
+            caption = " ".join([caption, *_best(curve, described[name], per_epoch)])
+        picture = learning_curves([curve], baselines=_levels(evaluation, name), unit=unit, steps_per_epoch=per_epoch)
+        alt = f"Training and validation {name} against {by}s."
         blocks.append(FigureBlock(picture, caption=caption, alt=alt, tainted=run.tainted))
     if "perplexity" in {one.name for one in run.recipe.objective.metrics}:
         # the curves of the loss once more, as e to the loss; a loss beyond all numbers is infinite, which shows as a gap
@@ -143,6 +147,31 @@ def _curves(run: Run, evaluation: Evaluation | None, metric: Metric) -> list[Blo
         caption = "Loss by position in the window: what more context is worth."
         blocks.append(FigureBlock(picture, caption=caption, alt=caption, tainted=run.tainted))
     return blocks
+
+
+def epochs_of(run: Run) -> float | None:
+    """Steps of an epoch, where the recipe counts epochs."""
+    known = run.directory.read_environment().get("steps_per_epoch")
+    return known if run.recipe.training.epochs is not None and isinstance(known, int | float) and known > 0 else None
+
+
+def _curve(records: list[dict[str, Any]], name: str) -> Curve:
+    """One metric: in training, at the evaluations where it was measured there or else at every step, and in validation."""
+    measured = _points(records, TRAIN + name)
+    return Curve("", measured or _points(records, name), _points(records, VALIDATION + name), measured is not None)
+
+
+def _best(curve: Curve, metric: Metric, per_epoch: float | None) -> list[str]:
+    """Where training and validation were best, as a sentence; of single batches the best is luck, so it is left out."""
+    said = []
+    for what, points in (("training", curve.train if curve.measured else None), ("validation", curve.validation)):
+        if points is not None and np.isfinite(points.values).any():
+            values = {at: float(value) for at, value in enumerate(points.values) if np.isfinite(value)}
+            at = metric.best(values)
+            step = points.steps[at]
+            when = f"epoch {step / per_epoch:.3g}" if per_epoch else f"step {step:,.0f}"
+            said.append(f"{what} {values[at]:.4f} at {when}")
+    return [f"Best: {'; '.join(said)}."] if said else []
 
 
 def _levels(evaluation: Evaluation | None, name: str) -> dict[str, float]:

@@ -122,7 +122,8 @@ def recorded_step(
             for place, value in zip(outcome, step.update(first if stale else copy)):
                 place.copy_(value)
 
-        return cuda_graph._Captured(SimpleNamespace(replay=replay), copy, outcome)  # type: ignore[arg-type]
+        recording = cuda_graph._Recording(SimpleNamespace(replay=replay), outcome)  # type: ignore[arg-type]
+        return cuda_graph._CapturedWhole(step, copy, recording)
 
     monkeypatch.setattr(captured, "_capture", capture)
     return captured

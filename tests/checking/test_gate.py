@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from tests.encoders import WORDS
 from tests.listener import Listener
 from tests.refusals import refused
+from torch import nn
 
 from glassformer.assembly import prepare_data
 from glassformer.checking import gate
@@ -21,11 +22,11 @@ from glassformer.checking.gate import cache_check, cached_check, check_key, rais
 from glassformer.checks.check_report import CheckReport, Finding
 from glassformer.data.disk_cache import cache_folder
 from glassformer.experiment import train
-from glassformer.foundation.errors import CheckFailed
+from glassformer.foundation.errors import CannotTell, CheckFailed
 from glassformer.foundation.progress import SILENT
 from glassformer.foundation.runtime import Runtime
 from glassformer.model.config import ModelConfig
-from glassformer.model.network import NetworkConfig
+from glassformer.model.network import MODELS, NetworkConfig
 from glassformer.model.slots import MERGES, MergeConfig
 from glassformer.model.transformer import Transformer, build_model
 from glassformer.networks.pretrained_encoder import PretrainedConfig
@@ -89,7 +90,7 @@ def test_a_class_of_a_notebook_is_checked_every_time(tmp_path, monkeypatch) -> N
     class EditedConfig(MergeConfig):
         """This class, or one that was edited since."""
 
-        def build(self, dims, layer):
+        def build(self, dims):
             raise NotImplementedError
 
     recipe = Recipe.parse({**plain, "model": {**SMALL, "merge": "edited"}})
@@ -210,6 +211,50 @@ def test_allowed_leaks_are_said_and_tainted() -> None:
     assert "causality" in taint
     assert listener.said
     assert listener.said[0].startswith("TAINTED")
+
+
+def test_what_could_not_be_judged_is_not_trained_and_never_untainted() -> None:
+    unknown = replace(PASSED, cannot_tell={"batch": "it raised"})
+    with refused(CannotTell, "not-judged", "batch", "--allow-leaks"):
+        raise_or_warn(unknown, "Checks", False, SILENT)
+    listener = Listener()
+    raise_or_warn(unknown, "Checks", True, listener)
+    assert listener.said[0].startswith("TAINTED")
+    assert "batch" in (taint_of(unknown) or "")
+
+
+class RaisesInTraining(nn.Module):
+    """Its laws cannot be judged: it does not run in one of the ways in which they are tested."""
+
+    def __init__(self, vocabulary: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(vocabulary, vocabulary)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        if not self.training and torch.is_grad_enabled():
+            raise RuntimeError("no gradients here")
+        return self.table(ids)
+
+
+def test_every_record_of_an_unjudged_run_is_tainted(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(MODELS, "_variants", dict(MODELS._variants))
+
+    @MODELS.variant("raises")
+    class RaisesConfig(NetworkConfig):
+        """A network that cannot be judged."""
+
+        def build(self, vocabulary, *, outputs=None, seed):
+            return RaisesInTraining(vocabulary)
+
+    text = tmp_path / "letters.txt"
+    text.write_text("abcdabdcab\n" * 40)
+    recipe = {"data": {"path": str(text), "document": "line"}, "model": {"kind": "raises", "context": 5}}
+    recipe |= {"training": {"steps": 2, "batch_size": 4}}
+    with refused(CannotTell, "not-judged", "no gradients here"):
+        train(recipe, out=tmp_path / "one")
+    run = train(recipe, out=tmp_path / "two", allow_leaks=True)
+    assert "could not be judged" in (run.tainted or "")
+    assert all(record["tainted"] for record in run.metrics())
 
 
 def test_a_step_that_only_differs_is_refused_with_the_way_to_the_plain_one() -> None:

@@ -112,7 +112,7 @@ def test_a_plugin_is_loaded_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         "@MERGES.variant('plain_for_check')\n"
         "class Plain(MergeConfig):\n"
         "    '''The heads as they are.'''\n"
-        "    def build(self, dims, layer):\n"
+        "    def build(self, dims):\n"
         "        return Concat()\n",
         encoding="utf-8",
     )

@@ -17,7 +17,7 @@ from glassformer.model.attention import split_heads
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.kv_cache import KVCache
-from glassformer.model.slots import MERGES, MIXERS, Merge, MergeConfig, Mixer, MixerConfig, Positions
+from glassformer.model.slots import MERGES, MIXERS, POSITIONS, Merge, MergeConfig, Mixer, MixerConfig, Positions
 from glassformer.model.tap import Tap
 
 
@@ -123,7 +123,62 @@ def test_a_fast_path_that_is_another_function() -> None:
 
         module = Hasty
 
-    assert set(failures(HastyConfig)) == {"fast path"}
+    assert set(failures(HastyConfig)) == {"fast path", "together"}
+
+
+def test_positions_that_are_declared_and_crash() -> None:
+    """Alone, with added positions, every case passes; with rotated ones its own mistake shows."""
+
+    class Rotated(Values):
+        def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: KVCache | None) -> Tensor:
+            at_BT = context.query_position_ids(x_BTD.shape[1], x_BTD.device)
+            turned = positions.rotate(x_BTD, at_BT)  # not yet split into heads
+            return split_heads(self.values(turned), self.heads)
+
+    class RotatedConfig(Honest):
+        """Declares rotation."""
+
+        accepts_positions: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding", "rotation"})
+        module = Rotated
+
+    MIXERS.variant("for_tests")(RotatedConfig)
+    found = conform("model.mixer", "for_tests")
+    assert found
+    assert all("with positions=rotary" in name and name.endswith("together") for name in found)
+
+
+def test_what_leaks_in_a_list_alone() -> None:
+    class Last(Values):
+        """Honest in the first layer, and not after it."""
+
+        def __init__(self, dims: Dims) -> None:
+            super().__init__(dims)
+            self.layer = dims.layer
+
+        def added(self, z_BHTE: Tensor) -> Tensor:
+            return z_BHTE + z_BHTE.mean(2, keepdim=True) * (self.layer == 1)
+
+    class LastConfig(Honest):
+        """Leaks in layer 1."""
+
+        module = Last
+
+    MIXERS.variant("for_tests")(LastConfig)
+    found = conform("model.mixer", "for_tests")
+    assert "model.mixer=for_tests as entry 1 of a list-together" in found
+    assert "model.mixer=for_tests as entry 0 of a list-together" not in found
+
+
+def test_a_start_that_goes_by_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    def by_name(model: nn.Module, seed: int, *, layers: int) -> None:
+        for name, module in model.named_modules():
+            if isinstance(module, nn.Linear):
+                nn.init.normal_(module.weight, generator=torch.Generator().manual_seed(len(name)))
+            if isinstance(module, nn.Linear | nn.Embedding):
+                nn.init.zeros_(module.weight if isinstance(module, nn.Embedding) else module.bias)
+
+    monkeypatch.setattr("glassformer.checks.conformance.initialise", by_name)
+    assert set(failures(Honest)) == {"names"}
 
 
 def test_parameters_that_nothing_draws_or_trains() -> None:
@@ -163,7 +218,7 @@ def test_wrong_shape() -> None:
     class SwappedConfig(MergeConfig):
         """Loses a number."""
 
-        def build(self, dims: Dims, layer: int) -> Merge:
+        def build(self, dims: Dims) -> Merge:
             return Swapped()
 
     MERGES.variant("for_tests")(SwappedConfig)
@@ -175,9 +230,18 @@ def test_wrong_shape() -> None:
 def test_cases_cover_every_variant_of_every_slot_and_every_example() -> None:
     named = {(case.variant.slot, case.variant.kind) for case in cases()}
     assert named == {(slot, kind) for slot in SLOTS for kind in Slot.every[slot].names()}
-    (both,) = {len(cases("model.mixer", "argmax"))}
-    assert both == 2 * (len(REQUIREMENTS) + 1)
-    assert str(cases("model.mixer", "argmax")[-1]) == "model.mixer=argmax(straight_through=True) in an encoder-laws"
+    found = cases("model.mixer", "argmax")
+    together = [case for case in found if case.name == "together"]
+    assert len(found) - len(together) == 2 * (len(REQUIREMENTS) + 1)
+    accepted = MIXERS.get("argmax").accepts_positions
+    partners = {case.variant.beside["positions"] for case in together if case.variant.beside}
+    assert partners == {at for at in POSITIONS.names() if POSITIONS.get(at).applies_to in accepted}
+    assert {(case.variant.entry, case.variant.causal) for case in together if case.variant.entry is not None} == {
+        (entry, causal) for entry in (0, 1) for causal in (True, False)
+    }
+    alone = [str(case) for case in found if case not in together]
+    assert alone[-1] == "model.mixer=argmax(straight_through=True) in an encoder-laws"
+    assert str(together[-1]) == "model.mixer=argmax as entry 1 of a list in an encoder-together"
 
 
 def test_other_slots_are_refused() -> None:

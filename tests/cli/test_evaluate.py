@@ -6,9 +6,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
+from tests.refusals import refused
 
 from glassformer.experiment import train
+from glassformer.foundation.errors import UsageError
 from glassformer.runs.directory import RunDirectory
+from glassformer.web.routes.runs import evaluation_of
 
 
 def test_figures_for_people_and_as_json(cli, trained) -> None:
@@ -194,3 +198,52 @@ def test_texts_of_two_files_with_one_name_are_not_paired(cli, judges, tmp_path) 
     assert answer.code == 1
     assert "were evaluated on different items, so they cannot be paired; give one file for both with --data" in answer.sentence
     assert counted(cli("evaluate", one, "--against", stranger, "--data", file, "--json").json) == 60
+
+
+def test_windows_of_another_length(cli, tiny, tmp_path: Path, unchecked) -> None:
+    """Longer windows where no weight belongs to a position, shorter ones always; the losses are those of the longer model."""
+    tiny["model"] |= {"positions": "rotary", "dropout": 0.0}
+    context, run = tiny["model"]["context"], train(tiny, out=tmp_path / "run")
+    for length in (3, context, 2 * context + 1):
+        document = cli("evaluate", run.folder, "--length", length, "--json").json
+        assert len(document["loss_by_position"]["mean"]) == length
+        assert any(f"Windows of {length} tokens" in note for note in document["notes"])
+    plain = cli("evaluate", run.folder, "--json").json
+    same = cli("evaluate", run.folder, "--length", context, "--json").json
+    assert same["metrics"] == plain["metrics"]
+    # the first positions of a longer window see what those of a shorter one see: a window of its own of the same tokens
+    longer = cli("evaluate", run.folder, "--length", 2 * context, "--json").json["loss_by_position"]
+    shorter = plain["loss_by_position"]
+    assert longer["n"][0] * 2 - shorter["n"][0] in (0, 1)
+    first = run.model_at("last")
+    ids = torch.tensor([run.data.split("validation").tokens[: 2 * context].tolist()])
+    grown = run._longer_model(run.checkpoint(), run._recipe_at(2 * context, None))
+    torch.testing.assert_close(grown(ids)[:, :context], first(ids[:, :context]))
+    assert "position in the window" in cli("evaluate", run.folder, "--length", 3).out
+
+
+def test_a_length_that_cannot_be_read_is_a_sentence(cli, tiny, tmp_path: Path, unchecked) -> None:
+    tiny["model"] |= {"positions": "learned"}
+    run = train(tiny, out=tmp_path / "run")
+    answer = cli("evaluate", run.folder, "--length", tiny["model"]["context"] + 1)
+    assert answer.code == 2
+    assert "positions.table.weight" in answer.sentence
+    with refused(UsageError, "positions-end"):
+        run.evaluate(length=tiny["model"]["context"] + 1)
+    assert cli("evaluate", run.folder, "--length", 5).code == 0
+    tiny |= {"objective": "spans"}
+    spans = train(tiny, out=tmp_path / "spans")
+    with refused(UsageError, "no-windows", "objective=spans"):
+        spans.evaluate(length=5)
+
+
+def test_what_was_measured_is_in_the_run_for_the_page(cli, trained, tmp_path) -> None:
+    shutil.copytree(trained, tmp_path / "run")
+    run = RunDirectory(tmp_path / "run")
+    run.evaluation_file("validation", 12).unlink(missing_ok=True)
+    cli("evaluate", tmp_path / "run", "--checkpoint", "8")
+    assert evaluation_of(run) is None
+    document = cli("evaluate", tmp_path / "run", "--json").json
+    saved = evaluation_of(run)
+    assert saved is not None
+    assert saved.to_dict()["metrics"] == document["metrics"]

@@ -154,9 +154,14 @@ def test_a_mixer_without_a_pattern(cli, tiny, tmp_path: Path, unchecked) -> None
     tiny["model"] |= {"mixer": "none", "dropout": 0.0}
     (tmp_path / "r.yaml").write_text(dump_yaml(tiny), encoding="utf-8")
     assert cli("train", tmp_path / "r.yaml", "--out", tmp_path / "run").code == 0
-    answer = cli("look", tmp_path / "run", TEXT)
-    assert answer.code == 2
-    assert "model.mixer=none forms no attention pattern" in answer.sentence
+    found = cli("look", tmp_path / "run", TEXT, "--json").json
+    assert found["attention"] is None
+    assert "model.mixer=none forms no attention pattern" in found["no_attention"]
+    assert cli("look", tmp_path / "run", TEXT).code == 0
+    for more in (["--layer", 0], ["--out", tmp_path / "map.svg"]):
+        answer = cli("look", tmp_path / "run", TEXT, *more)
+        assert answer.code == 2
+        assert "model.mixer=none forms no attention pattern" in answer.sentence
     assert cli("look", tmp_path / "run", TEXT, "--out", tmp_path / "page.html").code == 0
 
 

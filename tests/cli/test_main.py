@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import platform
+import re
 import subprocess
 import sys
+from importlib import metadata
 
 import pytest
 
@@ -151,7 +154,10 @@ def test_a_reader_that_goes_away_is_no_traceback(trained) -> None:
 def test_the_version(cli) -> None:
     answer = cli("--version")
     assert answer.code == 0
-    assert answer.out.strip()
+    first, python, torch, *machine = answer.out.strip().splitlines()
+    assert re.fullmatch(r"glassformer \S+( \(commit [0-9a-f]{7,}(-dirty)?\))?", first)
+    assert (python, torch) == (f"Python {platform.python_version()}", f"torch {metadata.version('torch')}")
+    assert len(machine) >= 2
 
 
 def test_main_ends_the_process_with_the_code(capsys) -> None:

@@ -55,11 +55,11 @@ def test_repeats_and_overlaps_name_an_example() -> None:
         "1 of 3 documents of train repeat an earlier one, for example train.txt, line 3, as in train.txt, line 1."
     ]
     assert notes.about_repeats(validation) == []
-    assert notes.about_overlap(train, validation, Duplicates(1, ((1, 1),))) == (
+    assert notes.about_overlap(train, validation, Duplicates(1, ((1, 1),))) == [
         "1 of 2 documents of validation (50.0%) also occur in train, for example validation.txt, line 2, as in train.txt, "
         "line 2: figures on validation are too optimistic."
-    )
-    assert notes.about_overlap(train, validation, Duplicates()) == ""
+    ]
+    assert notes.about_overlap(train, validation, Duplicates()) == []
 
 
 def test_unknown_tokens_and_dropped_words() -> None:

@@ -17,7 +17,7 @@ SNIPPETS = ROOT / "docs" / "snippets"
 BLOCK = re.compile(r"^```\w*\n# docs/snippets/(\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 RUN_ELSEWHERE = re.compile(
-    r"^(bpe|byhand|data|check|my_attention|generation|reweight|verdict|my_metric|tensorboard|parity\.py|course)"
+    r"^(bpe|byhand|data|check|my_attention|generation|reweight|verdict|my_metric|tensorboard|parity\.py|course|own_.*py)"
 )
 """Run, and compared with what their pages show, by the tests of those pages."""
 
@@ -53,7 +53,16 @@ def test_code_in_pages_comes_from_files() -> None:
     assert loose == []
 
 
-TAKE_LONG = ("huggingface.sh", "look.sh", "compare_command.sh", "labels.sh", "labels_csv.sh", "parity.sh", "altered.py")
+TAKE_LONG = (
+    "huggingface.sh",
+    "look.sh",
+    "compare_command.sh",
+    "labels.sh",
+    "labels_csv.sh",
+    "parity.sh",
+    "own_gru.sh",
+    "altered.py",
+)
 """Shell snippets of many commands, each of which imports torch anew."""
 
 

@@ -61,7 +61,7 @@ def test_macro_f1_leaves_out_a_class_that_is_nowhere() -> None:
 def test_unseen_texts_have_a_figure_of_their_own() -> None:
     outcomes = label_outcomes(logs([0, 1, 1, 2]), items([0, 1, 2, 1], [True, True, False, False]))
     assert outcomes.figures["accuracy_unseen"].value == 0.0
-    assert "2 of the 4 texts occur word for word in the training texts" in " ".join(outcomes.notes)
+    assert "2 of the 4 texts occur in the training texts" in " ".join(outcomes.notes)
     assert "accuracy_unseen" not in label_outcomes(logs([0, 1]), items([0, 1], [False, False])).figures
 
 

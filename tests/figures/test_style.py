@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from xml.etree import ElementTree
+
 import matplotlib as mpl
 import pytest
 
-from glassformer.figures.style import PALETTE, line_look, new_axes, styled
+from glassformer.figures.save import inline_svg
+from glassformer.figures.style import PALETTE, legend_below, line_look, log_axis, new_axes, styled
 
 
 def test_a_users_settings_are_left_as_they_were() -> None:
@@ -38,3 +42,38 @@ def test_a_figure_has_one_picture_of_the_given_size() -> None:
         figure, axes = new_axes(5.0, 2.0)
     assert tuple(figure.get_size_inches()) == (5.0, 2.0)
     assert figure.axes == [axes]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "shown"), [(1e-6, 1e3, {"1e-06", "0.01", "100"}), (20, 90, {"20", "40"}), (150, 4000, {"1000"})]
+)
+def test_a_logarithmic_axis_has_plain_numbers(low: float, high: float, shown: set[str]) -> None:
+    with styled():
+        figure, axes = new_axes()
+        axes.plot([1, 2], [low, high])
+        log_axis(axes.yaxis)
+        texts = set(ElementTree.fromstring(inline_svg(figure)).itertext())
+    assert shown <= texts
+    assert axes.get_yscale() == "log"
+    assert axes.get_xscale() == "linear"
+
+
+def test_a_legend_stands_below_the_picture() -> None:
+    with styled():
+        figure, axes = new_axes()
+        axes.plot([1, 2], label="train")
+        legend_below(figure, axes)
+        figure.draw_without_rendering()
+        (legend,) = figure.legends
+    assert legend.get_window_extent().y1 <= axes.get_window_extent().y0
+    assert axes.get_legend() is None
+
+
+def test_no_picture_of_the_docs_has_markup_in_its_text() -> None:
+    root = Path(__file__).parents[2]
+    wrong = [
+        str(file.relative_to(root))
+        for file in [*root.glob("docs/**/*.svg"), *root.glob("docs/**/*.html")]
+        if "\\math" in file.read_text(encoding="utf-8")
+    ]
+    assert wrong == []

@@ -7,7 +7,9 @@ import torch
 
 from glassformer.foundation.errors import UnknownName
 from glassformer.lens.capture import Places, capture, changed
+from glassformer.model.config import ModelConfig
 from glassformer.model.slots import MIXERS
+from glassformer.model.transformer import build_model
 
 from .conftest import HEADS, KINDS, LAYERS, TEXT, WIDTH
 
@@ -89,3 +91,20 @@ def test_a_mixer_without_a_pattern(network_of) -> None:
 def test_an_unknown_place(network_of) -> None:
     with pytest.raises(UnknownName, match=r"Did you mean 'blocks\.0\.after'"):
         Places(network_of())["blocks.0.afer"]
+
+
+def test_layers_that_share_a_block_are_seen_one_by_one() -> None:
+    config = ModelConfig.parse({"width": 12, "heads": 3, "layers": 4, "context": 9, "stack": {"kind": "shared", "blocks": 2}})
+    model = build_model(config, 11, seed=1).eval()
+    plain = build_model(ModelConfig.parse({"width": 12, "heads": 3, "layers": 4, "context": 9}), 11, seed=1).eval()
+    plain.load_state_dict(
+        {name: tensor for name, tensor in model.state_dict().items() if not name.startswith("blocks.")}
+        | {f"blocks.{n}.{name}": tensor for n in range(4) for name, tensor in model.blocks[n % 2].state_dict().items()}
+    )
+    shared, separate, ids_BT = Places(model), Places(plain), torch.arange(7).unsqueeze(0)
+    assert shared.patterns == [f"layers.{layer}.attention.mixer.pattern" for layer in range(4)]
+    found, expected = (capture(places, ids_BT, [*places.patterns, *places.streams]) for places in (shared, separate))
+    for one, other in zip([*shared.patterns, *shared.streams], [*separate.patterns, *separate.streams]):
+        torch.testing.assert_close(found.values[one], expected.values[other])
+    with changed(shared, {"layers.2.after": torch.zeros_like}), changed(separate, {"blocks.2.after": torch.zeros_like}):
+        torch.testing.assert_close(model(ids_BT), plain(ids_BT))

@@ -43,3 +43,28 @@ def test_hidden_places_are_hidden_from_every_query() -> None:
 def test_a_longer_list_of_hidden_places_is_cut_to_the_keys() -> None:
     hidden = torch.tensor([[False, True, False, True, True]])
     assert shown(AttentionContext(causal=True, key_padding_mask_BS=hidden).attention_mask(3, 3, CPU)) == [["x..", "x..", "x.x"]]
+
+
+def test_a_window_is_the_nearest_keys() -> None:
+    context = AttentionContext(causal=True).within(2)
+    assert not context.has_no_extra_mask
+    assert shown(context.attention_mask(4, 4, CPU)) == [["x...", "xx..", ".xx.", "..xx"]]
+    assert shown(AttentionContext(causal=False).within(2).attention_mask(4, 4, CPU)) == [["xx..", "xxx.", ".xxx", "..xx"]]
+    late = AttentionContext(causal=True, position_ids_BT=torch.tensor([[3]])).within(2)
+    assert shown(late.attention_mask(1, 5, CPU)) == [["..xx."]]
+    assert AttentionContext(causal=True).within(None).has_no_extra_mask
+
+
+def test_documents_do_not_see_each_other() -> None:
+    documents = torch.tensor([[0, 0, 1, 1], [5, 5, 5, 6]])
+    context = AttentionContext(causal=True, document_ids_BS=documents)
+    assert not context.has_no_extra_mask
+    assert shown(context.attention_mask(4, 4, CPU)) == [["x...", "xx..", "..x.", "..xx"], ["x...", "xx..", "xxx.", "...x"]]
+    late = AttentionContext(causal=True, document_ids_BS=documents, position_ids_BT=torch.tensor([[2], [1]]))
+    assert shown(late.attention_mask(1, 4, CPU)) == [["..x."], ["xx.."]]
+
+
+def test_a_prefix_is_seen_by_all() -> None:
+    context = AttentionContext(causal=True, prefix_lengths_B=torch.tensor([2, 0]))
+    assert not context.has_no_extra_mask
+    assert shown(context.attention_mask(3, 3, CPU)) == [["xx.", "xx.", "xxx"], ["x..", "xx.", "xxx"]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -207,10 +208,10 @@ def test_a_part_may_draw_its_own_start() -> None:
     model = model_of()
     model.blocks[0].attention.merge.init_weights = lambda generator: drawn.append(torch.rand(2, generator=generator))
     drawn: list[torch.Tensor] = []
-    from glassformer.model.transformer import initialise
+    from glassformer.model.initialisation import initialise
 
-    initialise(model, 3)
-    initialise(model, 3)
+    initialise(model, 3, layers=2)
+    initialise(model, 3, layers=2)
     assert torch.equal(drawn[0], drawn[1])
 
 
@@ -238,3 +239,28 @@ def test_new_settings_leave_the_start_of_the_other_parts_alone() -> None:
     assert all(torch.equal(tensor, richer[name]) for name, tensor in plain.items())
     assert sum(tensor.numel() for tensor in richer.values()) - sum(tensor.numel() for tensor in plain.values()) == 2 * 12 + 24
     assert build_model(ModelConfig.parse({**sizes, "vocabulary": 13}), 11, seed=1).dims.vocabulary == 13
+
+
+@pytest.mark.parametrize("mixer", ["dot", "average", {"kind": "dot", "kv_heads": 1, "normaliser": "entmax"}])
+def test_packed_documents_are_as_if_each_stood_alone(mixer: Any) -> None:
+    """With relative positions: two documents in one row give the scores that each has in a row of its own."""
+    positions = "none" if mixer == "average" else "rotary"
+    config = ModelConfig.parse({"width": 12, "heads": 3, "layers": 2, "context": 9, "mixer": mixer, "positions": positions})
+    model = build_model(config, 11, seed=1).double().eval()
+    ids = torch.randint(11, (2, 7), generator=torch.Generator().manual_seed(3))
+    documents = torch.tensor([[0, 0, 0, 1, 1, 1, 1]]).expand(2, 7)
+    packed = model(ids, document_ids_BS=documents)
+    alone = torch.cat([model(ids[:, :3]), model(ids[:, 3:])], dim=1)
+    torch.testing.assert_close(packed, alone, atol=1e-9, rtol=0)  # rotations are tables in float32
+    assert not torch.allclose(model(ids)[:, 3:], alone[:, 3:], atol=1e-6)
+
+
+def test_a_prefix_sees_itself_and_nothing_later() -> None:
+    model = build_model(ModelConfig(width=12, heads=3, layers=2, context=9), 11, seed=1).double().eval()
+    ids, prefix = torch.arange(7).unsqueeze(0), torch.tensor([3])
+    in_prefix, after = ids.clone(), ids.clone()
+    in_prefix[0, 2], after[0, 4] = 9, 9
+    found = model(ids, prefix_lengths_B=prefix)
+    assert not torch.equal(model(in_prefix, prefix_lengths_B=prefix)[:, 0], found[:, 0])
+    torch.testing.assert_close(model(after, prefix_lengths_B=prefix)[:, :4], found[:, :4], atol=1e-12, rtol=0)
+    torch.testing.assert_close(model(ids, prefix_lengths_B=torch.tensor([0])), model(ids), atol=1e-12, rtol=0)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from tests.encoders import LAYERS, PLACES, WIDTH, WORDS, make_folder
+from tests.refusals import refused
 
 from glassformer.checks.check import check_model
 from glassformer.foundation.errors import ConfigError, DataError
@@ -87,6 +88,17 @@ def test_nothing_is_used_again_where_every_layer_has_weights_of_its_own(kind: st
 def test_padding_and_other_rows_change_nothing(tuning: str, pool: str, bert_folder: Path) -> None:
     report = check_model(build(bert_folder, tuning=SETTINGS[tuning], pool=pool))
     assert report.passed, [finding.sentence for finding in report.findings]
+    assert {"batch", "padding"} <= set(report.tested)
+
+
+@pytest.mark.parametrize("pool", ["mean", "first", "own"])
+@pytest.mark.parametrize("tuning", ["prompt", "prefix"])
+def test_a_large_vocabulary_is_checked_before_the_head_where_a_prompt_adds_vectors(
+    tuning: str, pool: str, bert_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("glassformer.checks.subject.LARGE_VOCABULARY", WORDS)
+    report = check_model(build(bert_folder, tuning=SETTINGS[tuning], pool=pool))
+    assert report.passed, report.judged
     assert {"batch", "padding"} <= set(report.tested)
 
 
@@ -180,7 +192,7 @@ class TestRefusals:
             build(folder, tuning="lora")
         assert build(folder, tuning={"kind": "lora", "targets": ["q_lin"]}).trainable() > 0
         with pytest.raises(ConfigError, match=r"choose model.pool: mean or first"):
-            build(folder, pool="own")
+            build(make_folder(tmp_path / "albert", "albert"), pool="own")
 
     def test_a_tokenizer_that_does_not_fit(self, bert_folder: Path) -> None:
         with pytest.raises(ConfigError, match="so they do not match"):
@@ -276,8 +288,9 @@ def test_a_setting_without_effect_is_refused(bert_folder: Path) -> None:
         build(bert_folder, causal=True)
 
 
-@pytest.mark.parametrize("kind", ["bert", "distilbert"])
-def test_the_note_of_an_export_names_only_a_head_that_is_there(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["bert", "albert"])
+def test_the_refusal_of_an_export_names_only_a_head_that_is_there(kind: str, tmp_path: Path) -> None:
     network = build(make_folder(tmp_path / kind, kind), tuning="head")
-    (note,) = network.save_pretrained(tmp_path / "out", label_names=["a", "b"]).notes
-    assert ("model.pool: own" in note) == (kind == "bert")
+    with refused(ConfigError, "head-without-class") as caught:
+        network.save_pretrained(tmp_path / "out", label_names=["a", "b"])
+    assert ("model.pool=own" in str(caught.value)) == (kind == "bert")

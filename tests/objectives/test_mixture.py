@@ -33,7 +33,7 @@ def test_it_reads_and_is_judged_as_its_judge(prepared):
     made = prepared(MIXED)
     assert made.objective.reads == ("text", "questions")
     assert made.objective.metric(None).name == "exact_match"
-    assert made.objective.laws == {"causality"}
+    assert made.objective.laws == {"causality", "cache"}
     found = made.objective.evaluate(made.network, made.data.split("validation"), made.tools)
     assert found.unit == "question"
     assert OBJECTIVES.parse(made.objective.to_dict()) == made.objective

@@ -71,6 +71,12 @@ def make(transformers: Any, name: str) -> Any:
         "mistral": lambda: transformers.MistralForCausalLM(
             transformers.MistralConfig(**small, **plain, num_key_value_heads=2, sliding_window=None)
         ),
+        "mistral-window": lambda: transformers.MistralForCausalLM(
+            transformers.MistralConfig(**small, **plain, num_key_value_heads=2, sliding_window=4)
+        ),
+        "qwen3": lambda: transformers.Qwen3ForCausalLM(
+            transformers.Qwen3Config(**small, **plain, num_key_value_heads=2, head_dim=6)
+        ),
         "qwen2": lambda: transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**small, **plain, num_key_value_heads=2)),
         "bert": lambda: transformers.BertForMaskedLM(transformers.BertConfig(**small, hidden_act="gelu")),
         "bert-bare": lambda: transformers.BertModel(transformers.BertConfig(**small, layer_norm_eps=1e-6)),

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.encoders import make_folder
+from tests.refusals import refused
 
-from glassformer.foundation.errors import DiskFull, UsageError
+from glassformer.foundation.errors import ConfigError, DiskFull, UsageError
 from glassformer.networks.pretrained_encoder import PretrainedConfig
 from glassformer.pretrained import adapter_export as adapters
 from glassformer.pretrained.adapter_export import save_adapter, save_merged
@@ -76,11 +78,10 @@ def test_with_mean_pooling_peft_gives_the_vectors_and_the_head_is_beside(bert_fo
 
 
 @pytest.mark.parametrize("tuning", ["full", "head", "lora"])
-@pytest.mark.parametrize("kind", ["bert", "roberta"])
-def test_a_merged_folder_needs_nothing_but_transformers(
-    kind: str, tuning: str, bert_folder: Path, roberta_folder: Path, tmp_path: Path
-) -> None:
-    network = tuned(bert_folder if kind == "bert" else roberta_folder, tuning=tuning, pool="own")
+@pytest.mark.parametrize("kind", ["bert", "roberta", "electra", "distilbert"])
+def test_a_merged_folder_needs_nothing_but_transformers(kind: str, tuning: str, tmp_path: Path) -> None:
+    way: Any = {"kind": "lora", "targets": ["q_lin"]} if (kind, tuning) == ("distilbert", "lora") else tuning
+    network = tuned(make_folder(tmp_path / "base", kind), tuning=way, pool="own")
     save_merged(network, tmp_path / "plain", label_names=["a", "b", "c"])
     model = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "plain").eval()
     ids_BT, key_padding_mask_BS = rows()
@@ -89,7 +90,40 @@ def test_a_merged_folder_needs_nothing_but_transformers(
         ours = network(ids_BT, key_padding_mask_BS=key_padding_mask_BS)
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
     assert model.config.id2label == {0: "a", 1: "b", 2: "c"}
-    assert (tmp_path / "plain" / "tokenizer.json").is_file()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "plain")
+    assert len(tokenizer("w5 " * 99, truncation=True)["input_ids"]) == network.dims.context
+
+
+@pytest.mark.parametrize("pool", ["mean", "first"])
+@pytest.mark.parametrize("tuning", ["full", "head", "lora", {"kind": "prompt", "length": 5}], ids=str)
+def test_a_head_without_a_class_is_never_written_under_the_labels_names(
+    pool: str, tuning: Any, bert_folder: Path, tmp_path: Path
+) -> None:
+    """AutoModelForSequenceClassification would open the folder with a random head and the right names."""
+    network = tuned(bert_folder, tuning=tuning, pool=pool)
+    with refused(ConfigError, "head-without-class"):
+        network.save_pretrained(tmp_path / "a", label_names=["a", "b", "c"])
+    assert not (tmp_path / "a").exists()
+    network.save_pretrained(tmp_path / "b", label_names=["a", "b", "c"], bare=True)
+    stated = tmp_path / "b" / "config.json"
+    assert not stated.exists() or not {"id2label", "label2id", "num_labels"} & json.loads(stated.read_text()).keys()
+    assert json.loads((tmp_path / "b" / "head.json").read_text())["labels"] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("tuning", TUNINGS, ids=str)
+def test_an_adapter_has_the_labels_and_no_path_of_this_machine(tuning: Any, bert_folder: Path, tmp_path: Path) -> None:
+    network, out = tuned(bert_folder, tuning=tuning, pool="own"), tmp_path / "adapter"
+    network.save_pretrained(out, label_names=["a", "b", "c"])
+    config = transformers.AutoConfig.from_pretrained(out)
+    assert config.id2label == {0: "a", 1: "b", 2: "c"}
+    base = transformers.AutoModelForSequenceClassification.from_pretrained(bert_folder, config=config)
+    model = peft.PeftModel.from_pretrained(base, out).eval()
+    ids_BT, key_padding_mask_BS = rows()
+    with torch.no_grad():
+        theirs = model(input_ids=ids_BT, attention_mask=(~key_padding_mask_BS).long()).logits
+        torch.testing.assert_close(network(ids_BT, key_padding_mask_BS=key_padding_mask_BS), theirs, rtol=1e-5, atol=1e-6)
+    for file in out.glob("*.json"):
+        assert str(bert_folder.parent) not in file.read_text(), file.name
 
 
 def test_what_cannot_be_exported_is_said(bert_folder: Path, tmp_path: Path) -> None:
@@ -113,11 +147,3 @@ def test_an_export_is_whole_or_absent(bert_folder: Path, tmp_path: Path, monkeyp
     network.save_pretrained(out, label_names=["a", "b", "c"])
     assert {"config.json", "model.safetensors"} <= {file.name for file in out.iterdir()}
     assert list(tmp_path.iterdir()) == [out]
-
-
-def test_an_adapter_names_its_base_from_the_root_on(bert_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(bert_folder.parent)
-    network = tuned(Path(bert_folder.name), tuning="lora")
-    save_adapter(network, tmp_path / "adapter", label_names=["a", "b", "c"])
-    named = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())["base_model_name_or_path"]
-    assert named == str(bert_folder.resolve())

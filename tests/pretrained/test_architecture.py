@@ -31,11 +31,10 @@ WRONG = [
     ("gpt2", {"n_layer": 1}, r"the tensor h\.1\.attn\.c_attn\.bias has no place"),
     ("llama", {"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "rope_parameters=.* stretches or cuts the rotation"),
     ("llama", {"rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_scaling=.* stretches or cuts the rotation"),
-    ("llama", {"head_dim": 8}, "head_dim=8 is not supported; it can be 4"),
+    ("llama", {"head_dim": 8}, r"q_proj.weight has shape \[24, 24\]; config.json asks for \[48, 24\]"),
     ("llama", {"hidden_act": "gelu"}, "hidden_act='gelu' is not supported"),
-    ("llama", {"mlp_bias": True}, "mlp_bias=True with attention_bias=False is not supported"),
+    ("llama", {"mlp_bias": True}, "a bias of attention.output"),
     ("llama", {"num_key_value_heads": 4}, "kv_heads=4 must divide model.heads=6"),
-    ("mistral", {"sliding_window": 4}, "sliding_window=4 is not supported"),
     ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type='relative_key' is not supported"),
     ("bert", {"is_decoder": True}, "is_decoder=True is not supported"),
 ]
@@ -83,7 +82,8 @@ def test_settings_of_the_wrong_type(ask: str, value: Any) -> None:
 RULES = [
     Rule("embedding.weight", ("table",), (3,)),
     *linear("qkv", ("q", "k"), (4, 1)),
-    *linear("map", "conv", 5, transposed=True),
+    Rule("map.weight", ("conv.weight",), (5,), transposed=True),
+    Rule("map.bias", ("conv.bias",), (5,)),
 ]
 
 

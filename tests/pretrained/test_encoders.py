@@ -8,11 +8,14 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
+from tests.refusals import refused
 from torch import nn
 
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.files import sha256_of_file
 from glassformer.pretrained.encoders import folder_tokenizer, load_encoder, set_dropout, stated_dropout
+from glassformer.pretrained.importing import read_pretrained
 
 transformers = pytest.importorskip("transformers")
 
@@ -71,3 +74,23 @@ def test_one_share_in_modules_numbers_and_places_left_empty() -> None:
     set_dropout(encoder, 0.4)
     assert (encoder[0].p, encoder.attention_dropout, encoder.out_drop.p) == (0.4, 0.4, 0.4)
     assert isinstance(encoder[1], nn.Identity)
+
+
+def test_a_damaged_file_of_weights_is_the_files_fault(bert_folder: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(bert_folder, tmp_path / "cut")
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-40])
+    with refused(DataError, "damaged-weights"):
+        load_encoder(str(folder))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_are_refused_by_both_ways_in(value: float, bert_folder: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(bert_folder, tmp_path / "nan")
+    tensors = load_file(folder / "model.safetensors")
+    tensors["encoder.layer.0.output.dense.weight"][3, 2] = value
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    with refused(DataError, "weights-not-finite"):
+        load_encoder(str(folder))
+    with refused(DataError, "weights-not-finite"):
+        read_pretrained(folder)

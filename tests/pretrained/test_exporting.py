@@ -101,13 +101,15 @@ def imported_like(model: Any, place: Path) -> Path:
 NO_CLASS = [
     ({"positions": "alibi"}, "model.positions=alibi is not learned or sinusoidal or none, which GPT2LMHeadModel"),
     ({"mixer": "synthesizer"}, "model.mixer=synthesizer is not dot"),
-    ({"merge": "shuffle"}, "model.merge=shuffle is not concat"),
+    ({"mixer": ["dot", "synthesizer"]}, "model.mixer=synthesizer is not dot"),
+    ({"merge": "shuffle"}, "model.merge=shuffle, which GPT2LMHeadModel"),
+    ({"stack": "shared"}, "model.stack=shared, which GPT2LMHeadModel"),
     ({"head": "tied-frequency"}, "model.head=tied-frequency is not tied or untied"),
     ({"head": {"kind": "untied", "bias": True}}, "model.head.bias=true"),
     ({"block": "post"}, "model.block=post is not pre"),
-    ({**LLAMA, "merge": "shift"}, "model.merge=shift is not concat, which LlamaForCausalLM"),
+    ({**LLAMA, "merge": "shift"}, "model.merge=shift, which LlamaForCausalLM"),
     ({**BERT, "embedding_norm": False}, "model.embedding_norm=false, which BertForMaskedLM"),
-    ({**LLAMA, "bias": True, "mixer": {"kind": "grouped", "bias": False}}, "model.mixer.bias=false with model.bias=true"),
+    ({**LLAMA, "bias": True, "mixer": {"kind": "grouped", "bias": False}}, "a bias of attention.output"),
 ]
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from glassformer.foundation.errors import ConfigError
-from glassformer.pretrained.heads import LabelHead, RobertaHead, build_head, first_of_all, head_parameters
+from glassformer.pretrained.heads import LabelHead, TwoLayerHead, build_head, first_of_all, head_parameters
 
 
 def test_a_prompts_vectors_are_not_pooled() -> None:
@@ -22,14 +22,17 @@ def test_the_first_vector_that_is_not_padding() -> None:
     assert first_of_all(x, torch.tensor([[True, False]])).tolist() == [[9.0]]  # a prompt's own, never padding
 
 
-@pytest.mark.parametrize(("pool", "kind", "numbers"), [("mean", "bert", 14), ("own", "bert", 14), ("own", "roberta", 56)])
+@pytest.mark.parametrize(
+    ("pool", "kind", "numbers"),
+    [("mean", "bert", 14), ("own", "bert", 14), ("own", "roberta", 56), ("own", "distilbert", 56), ("own", "electra", 56)],
+)
 def test_counts(pool: str, kind: str, numbers: int) -> None:
     head = build_head(pool, kind, torch.nn.Identity(), width=6, outputs=2, dropout=0.0, virtual=0)  # type: ignore[arg-type]
     assert head_parameters(pool, kind, 6, 2) == numbers  # type: ignore[arg-type]
     assert sum(parameter.numel() for parameter in head.parameters()) == numbers
-    assert isinstance(head, RobertaHead) == (kind == "roberta")
+    assert isinstance(head, TwoLayerHead) == (kind != "bert")
 
 
 def test_an_own_head_that_is_not_known() -> None:
     with pytest.raises(ConfigError, match=r"choose model.pool: mean or first"):
-        build_head("own", "electra", None, width=6, outputs=2, dropout=0.0, virtual=0)
+        build_head("own", "albert", None, width=6, outputs=2, dropout=0.0, virtual=0)

@@ -17,7 +17,8 @@ from glassformer.foundation.errors import ConfigError, DataError, RunError
 from glassformer.foundation.files import sha256_of_file
 from glassformer.pretrained.importing import import_run, read_pretrained
 
-NAMES = ["gpt2", "gpt2-bare", "gpt2-untied", "llama", "llama-tied", "mistral", "qwen2", "bert", "bert-bare", "roberta"]
+LANGUAGE_MODELS = ["gpt2", "gpt2-untied", "llama", "llama-tied", "mistral", "mistral-window", "qwen2", "qwen3"]
+NAMES = [*LANGUAGE_MODELS, "gpt2-bare", "bert", "bert-bare", "roberta"]
 
 
 def scores_of(model: Any, ids_BT: torch.Tensor, **more: Any) -> torch.Tensor:
@@ -52,6 +53,29 @@ def test_exported_again_the_tensors_are_the_same(name: str, folder_of: Callable[
     assert before.keys() == after.keys()
     for key, tensor in before.items():
         assert torch.equal(tensor, after[key]), key
+
+
+@pytest.mark.parametrize("name", LANGUAGE_MODELS)
+def test_generation_with_a_cache_is_as_without(name: str, folder_of: Callable[..., Path]) -> None:
+    """Greedy text, and every score of a row that is read token by token."""
+    run = gf.load(folder_of(name))
+    model = run.model.eval()
+    with torch.no_grad():
+        whole, cache, read = model(ids()), model.new_cache(rows=3), []
+        for position in range(ids().shape[1]):
+            place = torch.full((3, 1), position)
+            cache.place(place, position + 1)
+            read.append(model(ids()[:, position : position + 1], position_ids_BT=place, cache=cache))
+    torch.testing.assert_close(torch.cat(read, dim=1), whole, atol=1e-5, rtol=0)
+    prompt = run.tokenizer.encode("the cat")
+    expected = list(prompt)
+    with torch.no_grad():
+        for _ in range(6):
+            expected.append(int(model(torch.tensor([expected]))[0, -1].argmax()))
+    expected = expected[len(prompt) :]
+    if run.tokenizer.stop_id in expected:
+        expected = expected[: expected.index(run.tokenizer.stop_id)]
+    assert run.generate("the cat", max_new_tokens=6, temperature=0.0)[0].ids == tuple(expected)
 
 
 def test_segments_and_padding_as_there(model_of: Any, folder_of: Callable[..., Path]) -> None:

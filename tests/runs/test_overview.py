@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+from glassformer.foundation.metrics import ACCURACY, LOSS
 from glassformer.runs.directory import RunDirectory
-from glassformer.runs.overview import RunTable, last_validation, overview, progress_of
+from glassformer.runs.overview import RunTable, best_baseline, data_name, last_validation, overview, progress_of
 from glassformer.runs.records import MetricsLog
 
 
@@ -34,6 +35,9 @@ def test_by_hand(tmp_path) -> None:
             "steps": None,
             "metric": "loss",
             "validation_loss": 2.5,
+            "baseline": None,
+            "data": None,
+            "curve": [9.0, 9.0],
             "notes": [],
             "tainted": False,
             "ancestry": [],
@@ -47,6 +51,9 @@ def test_by_hand(tmp_path) -> None:
             "steps": None,
             "metric": "loss",
             "validation_loss": None,
+            "baseline": None,
+            "data": None,
+            "curve": [],
             "notes": [],
             "tainted": False,
             "ancestry": [],
@@ -136,3 +143,26 @@ def test_what_has_not_changed_is_not_read_again(tmp_path, monkeypatch) -> None:
     run.write_recipe({"model": {"width": 9}})
     assert table.to_dict() != first
     assert len(read) == 1
+
+
+def test_the_best_baseline_and_the_data_in_a_word() -> None:
+    assert best_baseline({"uniform": 4.5, "bigram": 2.4}, LOSS) == {"name": "bigram", "value": 2.4}
+    assert best_baseline({"majority": 0.6, "bag of words": 0.8}, ACCURACY) == {"name": "bag of words", "value": 0.8}
+    assert best_baseline({}, LOSS) is None
+    assert best_baseline("damaged", LOSS) is None
+    assert data_name({"data": {"set": "speeches", "path": None}}) == "speeches"
+    assert data_name({"data": {"set": {"kind": "world", "people": 100}}}) == "world"
+    assert data_name({"data": {"path": "/home/me/texts/mine.txt"}}) == "mine.txt"
+    assert data_name({}) is None
+
+
+def test_the_small_curve_is_spread_over_a_long_file(tmp_path) -> None:
+    log = MetricsLog(tmp_path / "metrics.jsonl")
+    log.file.write_text("".join(f'{{"step": {at}, "loss": {10000 - at}, "more": "{"x" * 30}"}}\n' for at in range(10000)))
+    found = log.sampled("loss", 24)
+    assert len(found) == 24
+    assert found == sorted(found, reverse=True)
+    assert found[0] > 9900
+    assert found[-1] < 600
+    assert log.sampled("absent", 24) == []
+    assert MetricsLog(tmp_path / "none.jsonl").sampled("loss", 24) == []

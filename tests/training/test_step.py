@@ -19,7 +19,7 @@ from glassformer.training.step import TrainingLoss
 
 
 def gradients_of(step, batch: Batch) -> tuple[float, dict[str, torch.Tensor]]:
-    loss = step._backward(batch)
+    loss = step.gradients(batch)
     gradients = {name: parameter.grad.clone() for name, parameter in step.loss_module.network.named_parameters()}
     step.optimizers.zero_grad()
     return loss.item(), gradients

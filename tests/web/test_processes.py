@@ -15,7 +15,7 @@ from tests.refusals import refused
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.files import read_json, write_json
 from glassformer.runs.directory import RunDirectory
-from glassformer.web.processes import Processes, began, stop_run
+from glassformer.web.processes import PROCESS_BYTES, Processes, began, room, stop_run
 
 
 def wait_until(holds, seconds: float = 300.0) -> None:
@@ -137,3 +137,30 @@ def test_what_waits_is_started_by_the_next_server(tmp_path: Path) -> None:
     processes.take_turns()
     wait_until(lambda: processes.list()[0]["state"] == "ended")
     assert "no-such-recipe" in processes.list()[0]["said"]
+
+
+def test_room_is_what_is_scarce() -> None:
+    plenty = 1000 * PROCESS_BYTES
+    assert room(cores=8, memory=plenty, gpus=0) == 8
+    assert room(cores=8, memory=3 * PROCESS_BYTES, gpus=0) == 3
+    assert room(cores=8, memory=plenty, gpus=2) == 2
+    assert room(cores=2, memory=PROCESS_BYTES // 2, gpus=0) == 1  # it may still fit; the run says so when it does not
+
+
+def test_each_run_has_a_gpu_of_its_own_and_a_study_sees_all(tmp_path: Path, monkeypatch) -> None:
+    seen, real = list[str | None](), subprocess.Popen
+
+    def sleeper(command: list[str], *, env: dict[str, str], **options: object) -> subprocess.Popen[bytes]:
+        seen.append(env.get("CUDA_VISIBLE_DEVICES"))
+        return real([sys.executable, "-c", "import time; time.sleep(60)"], env=env, **options)  # type: ignore[call-overload]
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    monkeypatch.setattr(subprocess, "Popen", sleeper)
+    processes = Processes(tmp_path, places=4)
+    started = [processes.start(name, kind, ["train"]) for name, kind in (("a", "run"), ("b", "run"), ("c", "study"))]
+    try:
+        assert seen == ["0", "1", "0,1"]
+        assert [one["gpu"] for one in processes.list()] == ["0", "1", None]
+    finally:
+        for one in started:
+            os.kill(one["pid"], signal.SIGKILL)

@@ -63,7 +63,7 @@ def check_compiled(step: TrainStep | GraphedStep, batch: Batch, *, laws: frozens
     laws_on_the_loss = check_loss(
         compiled.compute_loss,
         piece.tensors,
-        vocabulary=vocabulary,
+        vocabulary=min(vocabulary, compiled.loss_module.network.dims.vocabulary),  # of two vocabularies ids are the target's
         outputs=compiled.loss_module.network.dims.num_outputs,
         laws=laws,
         precision=step.runtime.precision,

@@ -1,4 +1,4 @@
-"""The gate before every figure: a check that passed before is looked up, any other runs and is cached; a broken law raises.
+"""The gate before every figure: a check that passed is looked up, any other runs and is cached; what did not pass raises.
 
 Who passes it: a network before it trains or is measured (``require_network``), the training step as it will run
 (``require_step``), generation in bf16 (``require_generation``). A study's worker calls ``check_start(recipe, data, runtime,
@@ -13,6 +13,7 @@ fresh ones passed: zero-initialised weights can hide a leak.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -32,7 +33,7 @@ from glassformer.data.batches import Batch
 from glassformer.data.data_kinds import PreparedData
 from glassformer.data.disk_cache import cache_folder, cached_folder
 from glassformer.foundation.config import fingerprint
-from glassformer.foundation.errors import CheckFailed, GlassformerError
+from glassformer.foundation.errors import CannotTell, CheckFailed, GlassformerError
 from glassformer.foundation.files import code_sha256, read_json, write_json
 from glassformer.foundation.plugins import loaded_plugins
 from glassformer.foundation.progress import SILENT, Watcher
@@ -62,6 +63,10 @@ MACHINE = (
 """What must be equal, besides the code, for a cached check to be valid."""
 STEP_DEPENDS_ON = ("batch_size", "accumulate", "label_smoothing", "optimizer")
 """Settings of training with which a compiled or captured step is another one."""
+NOT_JUDGED = (
+    "What cannot be judged is not trained or measured. Change that part, or continue with --allow-leaks, which marks every "
+    "figure as tainted."
+)
 LEAKS = (
     "Figures of such a model would be misleading, so none are given. Change that part, or continue with --allow-leaks, which "
     "marks every figure as tainted."
@@ -81,7 +86,8 @@ def require_network(
     allow_leaks: bool = False,
     watch: Watcher = SILENT,
 ) -> CheckReport:
-    """Tests the laws on the actual network. Broken ones raise ``CheckFailed``, unless leaks are allowed.
+    """Tests the laws on the actual network. Broken ones raise ``CheckFailed``, those that could not be judged ``CannotTell``,
+    unless leaks are allowed.
 
     ``laws``: required by the objective, whatever the model states. ``key``: the cache key of the check; None: it always runs.
     """
@@ -109,6 +115,36 @@ def require_step(
         return report
     raise_or_warn(found, "Checks of the fast paths", allow_leaks, watch, cached=cached)
     return report.joined(found)
+
+
+def require_processes(step: TrainStep | GraphedStep, batch: Batch, number: int, watch: Watcher = SILENT) -> CheckReport:
+    """The law "processes", on the first step of this very run: the gradient that all processes make together has the bits of
+    the one that rank 0 makes alone. Every process calls it. It stands in for tests on machines that we do not have."""
+    plain, started = step.uncaptured, time.perf_counter()
+    batch = batch.to(step.runtime.device)
+    with same_generators(step.runtime.device):
+        plain.prepare(number, 0.0)
+        together = plain.processes.sum(plain.summed(batch))
+
+        def compared() -> list[float]:
+            with plain.by_itself():
+                alone = plain.summed(batch)
+            different = alone != together
+            return [float(different.sum()), float((alone - together).abs().max()), float(alone.abs().max())]
+
+        differing, largest, scale = plain.processes.once(compared)
+    if differing:
+        raise CheckFailed(
+            f"processes: the gradient of step {number} that {plain.processes.place.world} processes make together is not "
+            f"the one that process 0 makes alone: {differing:,.0f} numbers differ, the largest by {largest:.3g} (gradients are "
+            f"up to {scale:.3g}). Such a run could not be repeated on another number of processes, so it is not started. Use "
+            "GPUs of one kind, the same build of torch everywhere and one number of threads; or train on one process.",
+            reason="processes-differ-from-one",
+        )
+    world, seconds = plain.processes.place.world, time.perf_counter() - started
+    watch.say(f"Check of {world} processes passed in {seconds:.1f} s: together they give the bits that one gives alone.")
+    how = f"gradient of step {number} in {plain.pieces} pieces, {world} processes against one, bit for bit"
+    return CheckReport("the processes", tested={"processes": how}, seconds=seconds)
 
 
 def require_generation(
@@ -147,8 +183,10 @@ def check_start(recipe: Recipe, data: PreparedData, runtime: Runtime, *, remembe
 
 def taint_of(report: CheckReport) -> str | None:
     """Why the figures of a model cannot be trusted, in one sentence; None when they can."""
-    if not report.broken:  # a law that could not be judged is reported and recorded, but does not taint
+    if report.passed:
         return None
+    if not report.broken:
+        return f"{' and '.join(report.cannot_tell)} of this model could not be judged; its figures may mean nothing."
     if report.only_differs:
         steps = " and ".join(dict.fromkeys(finding.where for finding in report.findings))
         return f"{steps} of this run differs from the plain one; its figures are not those of the recipe."
@@ -157,13 +195,15 @@ def taint_of(report: CheckReport) -> str | None:
 
 
 def raise_or_warn(report: CheckReport, what: str, allow_leaks: bool, watch: Watcher, *, cached: bool = False) -> None:
-    """Says how the checks ended; raises on a broken law, unless leaks are allowed."""
+    """Says how the checks ended; raises on a broken law, and on one that could not be judged, unless leaks are allowed."""
     if cached:
         watch.say(f"{what} passed before: {report.notes[-1]} Use --recheck to run them again.")
-    elif not report.broken:
+    elif report.passed:
         watch.say(f"{what} {report.verdict} in {report.seconds:.1f} s: {', '.join(report.tested)}. {report.doubts}".rstrip())
     elif allow_leaks:
         watch.say(f"TAINTED: {taint_of(report)}")
+    elif not report.broken:
+        raise CannotTell(f"{what}: {report.doubts} {NOT_JUDGED}", reason="not-judged")
     else:
         sentences = " ".join(finding.sentence for finding in report.findings)
         reason, remedy = ("step-differs", OTHER_NUMBERS) if report.only_differs else ("leak", LEAKS)

@@ -48,8 +48,8 @@ def check(
     if class_name is None:
         model, runtime, laws = _resolve(target, set or {}, watch)
     else:
-        model, runtime, laws = _of_class(target, class_name), None, frozenset()
-    if causal is False and "causality" in laws:
+        model, runtime, laws = _of_class(target, class_name), None, None
+    if causal is False and "causality" in (laws or ()):
         raise UsageError(
             "--encoder cannot be used here: the objective of this recipe needs a causal model; drop --encoder.",
             reason="encoder-must-be-causal",
@@ -68,7 +68,7 @@ def check(
 
 def _resolve(
     target: Target | Recipe | Mapping[str, Any] | None, changes: Mapping[str, Any], watch: Watcher = SILENT
-) -> tuple[Target, Runtime | None, frozenset[str]]:
+) -> tuple[Target, Runtime | None, frozenset[str] | None]:
     """The model that ``target`` names, the runtime it is trained in, and the laws its objective demands."""
     if target is None:
         raise UsageError(
@@ -77,7 +77,7 @@ def _resolve(
         )
     if isinstance(target, str) and ".py:" in target:
         _refuse_changes(target, changes)
-        return callable_in_file(target), None, frozenset()
+        return callable_in_file(target), None, None
     if isinstance(target, str | Path) and RunDirectory(Path(target)).exists():
         _refuse_changes(str(target), changes)
         directory = RunDirectory(Path(target))
@@ -86,19 +86,19 @@ def _resolve(
         return network, _runtime(recipe), recipe.objective.laws
     if isinstance(target, str | Path) and (Path(target) / "config.json").is_file():
         _refuse_changes(str(target), changes)
-        return Path(target), None, frozenset()
+        return Path(target), None, None
     if isinstance(target, str) and HUB_NAME.fullmatch(target) and not Path(target).exists():
         _refuse_changes(target, changes)
         # A run that is not there, and no name on the hub, which would be asked for half a minute.
         if "/" in target and (Path(target).parent.is_dir() or target.startswith("runs/")):
             raise DataError("does not exist; `glassformer runs` lists the runs of a folder.", file=target, reason="no-such-run")
-        return load_hub(target), None, frozenset()
+        return load_hub(target), None, None
     if isinstance(target, str | Path | Recipe | Mapping):
         recipe = load_recipe(target, changes)
         runtime, laws = _runtime(recipe), recipe.objective.laws
         network, _ = starting_network(recipe, prepare_data(recipe), Parent.of(recipe, watch.say))
         return network.to(runtime.device), runtime, laws
-    return target, None, frozenset()
+    return target, None, None
 
 
 def _of_class(target: Any, class_name: str) -> nn.Module:

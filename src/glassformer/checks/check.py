@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.checks.check_report import CheckReport, Finding, Law, LawResults, short_error
-from glassformer.checks.forward_passes import Passes, same_generators
+from glassformer.checks.forward_passes import Passes, Setting, differing, same_generators
 from glassformer.checks.huggingface import huggingface_subject, is_huggingface, load_folder
 from glassformer.checks.laws import Coverage, cache_fault, future_leak, padding_leak, row_leak, state_between_calls
 from glassformer.checks.snapshot import Snapshot
@@ -20,7 +20,10 @@ from glassformer.checks.subject import Probes, Subject, callable_subject, device
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime
+from glassformer.model.own_network import OwnNetwork
 
+IGNORES_SOURCE = "It ignores its source: no score of the target changes with it."
+"""Said, and no broken law: a part that starts at zero may open later."""
 Target = nn.Module | Callable[[Tensor], Any] | str | Path
 
 
@@ -42,7 +45,8 @@ def check_model(
     its folder. ``causal``: whether logits must not depend on later tokens (default: as our model states; otherwise true).
     ``vocabulary`` and ``context``: needed where the target does not state them and they cannot be found by trial.
     ``runtime``: device, precision and autocast of training. ``laws``: laws that must hold whatever the model states
-    (next-token prediction requires "causality" of an encoder, too). ``quick=False`` tests every cut of the full context
+    (next-token prediction requires "causality" of an encoder, too); "padding" and "cache" need not be judged where ``laws`` are
+    given without them. ``quick=False`` tests every cut of the full context
     instead of a sample.
 
     Laws are judged independently: an exception in one is "cannot tell" for that one only.
@@ -63,6 +67,10 @@ def check_model(
     precision = "float32" if runtime is None else runtime.precision
     results = LawResults()
     parts = (subject,) if subject.inside is None else (subject.inside, subject)
+    needless = frozenset[Law]() if laws is None else frozenset[Law]({"padding", "cache"} - laws)  # type: ignore[arg-type]
+    if "padding" in needless and isinstance(target, OwnNetwork):
+        for part in parts:
+            part.paddings = {}
     for number, part in enumerate(parts):
         part.snapshot = snapshot
 
@@ -71,10 +79,31 @@ def check_model(
 
         passes = Passes(part, around=around, trained_precision=precision, seed=seed)
         with passes.undisturbed():
-            results.add(_test_laws(passes, Probes(part, seed=seed, quick=quick), causal=must_be_causal, progress=progress))
+            probes, padded = Probes(part, seed=seed, quick=quick), "padding" in (laws or ())
+            results.add(_test_laws(passes, probes, causal=must_be_causal, padded=padded, progress=progress))
         if results.findings:
             break
+    if subject.source is not None and not results.findings:
+        subject.source.snapshot = snapshot
+        passes = Passes(subject.source, around=around, trained_precision=precision, seed=seed)
+        with passes.undisturbed():
+            results.add_source(_test_source(passes, Probes(subject.source, seed=seed, quick=quick)))
+    if not results.findings:
+        for law in needless & results.cannot_tell.keys():
+            results.not_judged[law] = f"this objective does not need it; trying it ended with {results.cannot_tell.pop(law)}"
     return results.report(subject.name, time.perf_counter() - started)
+
+
+def _test_source(passes: Passes, probes: Probes) -> LawResults:
+    """Rows, state and padding of the sources; and a note where no target depends on them."""
+    results = _test_laws(passes, probes, causal=False, padded=True, progress=lambda share: None)
+    if results.findings or results.cannot_tell:
+        return results
+    ids_BS = probes.rows(2, min(8, passes.subject.context))
+    one, other = (passes.scores(Setting(), ids) for ids in (ids_BS, probes.others(ids_BS)))
+    if not differing(one, other).any():
+        results.note([IGNORES_SOURCE])
+    return results
 
 
 def subject_of(
@@ -93,7 +122,7 @@ def subject_of(
     )
 
 
-def _test_laws(passes: Passes, probes: Probes, *, causal: bool, progress: Callable[[float], None]) -> LawResults:
+def _test_laws(passes: Passes, probes: Probes, *, causal: bool, padded: bool, progress: Callable[[float], None]) -> LawResults:
     """Tests the laws in turn. Padding and cache presume the laws before them, so they are skipped if one of those is broken."""
     results, subject, coverage = LawResults(), passes.subject, Coverage()
     tests: dict[Law, tuple[Callable[[], Finding | None], Callable[[], str]]] = {}
@@ -106,8 +135,10 @@ def _test_laws(passes: Passes, probes: Probes, *, causal: bool, progress: Callab
     tests["state"] = (lambda: state_between_calls(passes, probes)), lambda: "a pass before and after another"
     if subject.paddings:
         tests["padding"] = (lambda: padding_leak(passes, probes)), lambda: f"hidden: {', '.join(subject.paddings)}"
+    elif padded:
+        results.cannot_tell["padding"] = "rows are padded, and this network takes no key_padding_mask"
     else:
-        results.not_judged["padding"] = "this function takes no mask"
+        results.not_judged["padding"] = "this function takes no mask, or nothing is padded here"
     if subject.new_cache is not None and causal:
         chunks = f"in pieces, one row and several, up to {subject.context} tokens"
         tests["cache"] = (lambda: cache_fault(passes, probes)), lambda: chunks

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from glassformer.foundation.errors import CannotTell, CheckFailed
 
-Law = Literal["causality", "batch", "state", "padding", "cache", "labels", "path"]
-LAWS: tuple[Law, ...] = ("causality", "batch", "state", "padding", "cache", "labels", "path")
+Law = Literal["causality", "batch", "state", "padding", "cache", "labels", "path", "processes"]
+LAWS: tuple[Law, ...] = ("causality", "batch", "state", "padding", "cache", "labels", "path", "processes")
 Outcome = Literal["passed", "broken", "cannot tell"]
 
 ABOUT: dict[Law, str] = {
@@ -23,6 +23,7 @@ ABOUT: dict[Law, str] = {
     "padding": "no score depends on padding or on a hidden token",
     "labels": "no score depends on the target it is measured by",
     "path": "a compiled, captured or low-precision path gives the same as the plain one",
+    "processes": "several processes together give the gradient that one of them gives alone",
     "cache": "reading in pieces with a cache gives the same as reading at once",
 }
 BROKEN: dict[Law, str] = {
@@ -224,6 +225,14 @@ class LawResults:
             self.tested[law] = f"{self.tested[law]}; through the head: {way}" if law in self.tested else way
         self.cannot_tell.update(other.cannot_tell)
         self.not_judged.update(other.not_judged)
+        self.note(other.notes)
+
+    def add_source(self, other: LawResults) -> None:
+        """Adds the results of the sources' rows to those of the targets'; laws that do not apply to a source say nothing."""
+        self.findings.extend(other.findings)
+        for law, way in other.tested.items():
+            self.tested[law] = f"{self.tested[law]}; of the source: {way}" if law in self.tested else way
+        self.cannot_tell.update({law: f"of the source: {why}" for law, why in other.cannot_tell.items()})
         self.note(other.notes)
 
     def report(self, subject: str, seconds: float) -> CheckReport:

@@ -5,14 +5,15 @@
         case.run()
 
 A case builds a tiny model around the variant (no two sizes equal) and raises ``CheckFailed`` when the variant violates a
-requirement or its own declarations.
+requirement or its own declarations. One example after another meets every requirement alone; then the variant is paired with
+every kind of positions (or mixer) that it declares to fit, and with lists, each in a decoder and in an encoder.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,10 +23,15 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.checks.check import check_model
-from glassformer.foundation.errors import CheckFailed, UsageError
+from glassformer.checks.check_report import short_error
+from glassformer.checks.forward_passes import largest
+from glassformer.checks.subject import our_subject
+from glassformer.foundation.errors import CheckFailed, ConfigError, UsageError
+from glassformer.foundation.plugins import fault_in_plugin
 from glassformer.foundation.registry import Slot
 from glassformer.model.accounting import parts_of
-from glassformer.model.config import ModelConfig
+from glassformer.model.config import LISTS, ModelConfig
+from glassformer.model.initialisation import initialise
 from glassformer.model.losses import summed_cross_entropy
 from glassformer.model.slots import MIXERS, POSITIONS, PartConfig
 from glassformer.model.tap import Tap
@@ -33,7 +39,13 @@ from glassformer.model.transformer import Transformer, build_model
 
 SIZES = {"width": 12, "heads": 3, "layers": 2, "context": 11}
 ROWS, LENGTH, VOCABULARY = 5, 7, 13
-SLOTS = ("model.positions", "model.mixer", "model.merge", "model.norm", "model.feedforward", "model.block", "model.head")
+SLOTS = tuple(path for path in Slot.every if path.startswith("model.") and path.split(".")[1] in ModelConfig.model_fields)
+"""The slots of a model's parts: those of its config, and those inside a part (``model.mixer.qk``)."""
+LONGER = 5
+"""Positions beyond the context at which a variant without weights of single positions is tried."""
+CLOSE = 1e-9
+"""In float64: the largest difference, relative to the largest score, between two ways to compute the same."""
+ATTENTION_SLOTS = tuple(path for path in SLOTS if path.startswith("model.mixer."))
 
 
 @dataclass(frozen=True)
@@ -44,10 +56,17 @@ class VariantExample:
     kind: str
     settings: dict[str, Any] = field(default_factory=dict)
     causal: bool = True
+    beside: dict[str, Any] = field(default_factory=dict)
+    """Choices in other slots, by their key in ``model``."""
+    entry: int | None = None
+    """Its place in a list of two over the layers; None: it is in every layer."""
 
     def __str__(self) -> str:
         settings = ",".join(f"{key}={value}" for key, value in self.settings.items())
-        return f"{self.slot}={self.kind}{f'({settings})' if settings else ''}{'' if self.causal else ' in an encoder'}"
+        paired = "".join(f" with {key}={value}" for key, value in self.beside.items())
+        listed = "" if self.entry is None else f" as entry {self.entry} of a list"
+        encoder = "" if self.causal else " in an encoder"
+        return f"{self.slot}={self.kind}{f'({settings})' if settings else ''}{paired}{listed}{encoder}"
 
     @cached_property
     def part(self) -> PartConfig:
@@ -57,7 +76,11 @@ class VariantExample:
     @cached_property
     def config(self) -> ModelConfig:
         """A model config in which the variant has an effect."""
-        around: dict[str, Any] = {**SIZES, "causal": self.causal, self.slot.removeprefix("model."): self.part}
+        section, _, inside = self.slot.removeprefix("model.").partition(".")
+        chosen: Any = {"kind": "dot", inside: self.part} if inside else self.part
+        if self.entry is not None:
+            chosen = [chosen, self.other] if self.entry == 0 else [self.other, chosen]
+        around: dict[str, Any] = {**SIZES, "causal": self.causal, section: chosen}
         if self.slot == "model.mixer" and "embedding" not in MIXERS.get(self.kind).accepts_positions:
             around["positions"] = next(
                 name for name in POSITIONS.names() if POSITIONS.get(name).applies_to in MIXERS.get(self.kind).accepts_positions
@@ -66,7 +89,15 @@ class VariantExample:
             applies_to = POSITIONS.get(self.kind).applies_to
             mixers = ("dot", *MIXERS.names())
             around["mixer"] = next(name for name in mixers if applies_to in MIXERS.get(name).accepts_positions)
-        return ModelConfig.parse(around)
+        return ModelConfig.parse({**around, **self.beside})
+
+    @property
+    def other(self) -> str:
+        """What the other layers of a list have: the usual choice, or for that one another that fits."""
+        names = {"model.mixer": ("dot", "average"), "model.positions": ("none", "rotary"), "model.merge": ("concat", "shift")}
+        names |= {"model.norm": ("layer", "rms"), "model.feedforward": ("gelu", "relu"), "model.block": ("pre", "no_residual")}
+        usual, instead = names[self.slot]
+        return instead if self.kind == usual else usual
 
     def model(self, seed: int = 1) -> Transformer:
         return build_model(self.config, VOCABULARY, seed=seed)
@@ -97,8 +128,13 @@ class ConformanceCase:
     requirement: Callable[[VariantExample], None] = field(repr=False, compare=False)
 
     def run(self) -> None:
-        """Raises ``CheckFailed`` when the requirement is not met."""
-        self.requirement(self.variant)
+        """Raises ``CheckFailed`` when the requirement is not met, or when the variant's code raises."""
+        try:
+            self.requirement(self.variant)
+        except CheckFailed:
+            raise
+        except Exception as error:  # of code that is not ours
+            raise CheckFailed(f"{self.variant}: {fault_in_plugin(error) or short_error(error)}", reason="raised") from error
 
     def __str__(self) -> str:
         return f"{self.variant}-{self.name}"
@@ -118,7 +154,29 @@ def cases(slot: str | None = None, kind: str | None = None) -> list[ConformanceC
                 if not pools:
                     in_encoder = VariantExample(path, name, settings, causal=False)
                     found.append(ConformanceCase(in_encoder, "laws", check_laws))
+            found += [ConformanceCase(example, "together", check_together) for example in paired(path, name)]
     return found
+
+
+def paired(path: str, name: str) -> Iterator[VariantExample]:
+    """The variant with every kind of positions or mixer that it declares to fit, in lists or beside one; in a decoder and in
+    an encoder."""
+    partners: list[dict[str, Any]] = [{}, {"mixer": ["dot", "average"]}]
+    if path == "model.mixer" or path in ATTENTION_SLOTS:
+        accepted = MIXERS.get(name if path == "model.mixer" else "dot").accepts_positions
+        partners = [{"positions": at} for at in POSITIONS.names() if POSITIONS.get(at).applies_to in accepted]
+    if path == "model.positions":
+        acts = POSITIONS.get(name).applies_to
+        partners = [{"mixer": mixer} for mixer in MIXERS.names() if acts in MIXERS.get(mixer).accepts_positions]
+    settings = Slot.every[path].get(name).examples[0]
+    examples = [VariantExample(path, name, settings, beside=beside) for beside in partners]
+    if path.removeprefix("model.") in LISTS:
+        last = 1 if path == "model.positions" and POSITIONS.get(name).applies_to == "embedding" else 2
+        examples += [VariantExample(path, name, settings, entry=entry) for entry in range(last)]
+    for example in (replace(one, causal=causal) for one in examples for causal in (True, False)):
+        with suppress(ConfigError):  # it refuses this pair, in a sentence
+            example.config  # noqa: B018
+            yield example
 
 
 def conform(slot: str, kind: str) -> dict[str, str]:
@@ -169,6 +227,80 @@ def check_laws(variant: VariantExample) -> None:
     for law in declared - report.broken:
         unjudged = law in report.not_judged or law in report.cannot_tell  # a broken law can mask the ones that presume it
         variant.require(unjudged, f"``breaks`` declares {law!r}, but the check finds that it holds.")
+
+
+@torch.no_grad()
+def check_together(variant: VariantExample) -> None:
+    """The laws in a quick form, in float64, except those that a part declares to break: later tokens, other rows, hidden
+    tokens, the cache in pieces, the reference implementation; and more positions than the context."""
+    model, ids_BT, breaks = variant.model().double().eval(), variant.ids(), breaks_of(variant.config)
+    scores = model(ids_BT)
+    variant.require(bool(scores.isfinite().all()), "a score is not finite.")
+    others_BT = (ids_BT + 1) % VOCABULARY
+
+    def same(found: Tensor, expected: Tensor, law: str, sentence: str) -> None:
+        if law not in breaks and found.numel():
+            distance = float((found - expected).abs().max())
+            variant.require(distance <= CLOSE * largest(scores), f"{sentence} (by {distance:.1g}).")
+
+    if variant.causal and not variant.pools:
+        for cut in (1, LENGTH // 2, LENGTH - 1):
+            later_BT = torch.cat([ids_BT[:, :cut], others_BT[:, cut:]], dim=1)
+            same(model(later_BT)[:, :cut], scores[:, :cut], "causality", f"scores before {cut} depend on later tokens")
+    same(model(torch.cat([ids_BT[:1], others_BT[1:]]))[0], scores[0], "batch", "a row depends on the others of its batch")
+    hidden_BS = torch.zeros(ROWS, LENGTH, dtype=torch.bool)
+    hidden_BS[0, 0], hidden_BS[1, 3], hidden_BS[2, LENGTH - 2 :] = True, True, True
+    seen = torch.ones(ROWS, dtype=torch.bool) if variant.pools else ~hidden_BS
+    masked = model(ids_BT, key_padding_mask_BS=hidden_BS)
+    changed = model(torch.where(hidden_BS, others_BT, ids_BT), key_padding_mask_BS=hidden_BS)
+    same(changed[seen], masked[seen], "padding", "scores depend on hidden tokens")
+    for keywords, plain in (({}, scores), ({"key_padding_mask_BS": hidden_BS}, masked)):
+        with looked_at(model):
+            same(model(ids_BT, **keywords)[seen], plain[seen], "path", "looking changes the scores")
+    if variant.causal and not variant.pools and not breaks & {"causality", "batch"}:
+        _read_in_pieces(variant, model, ids_BT, scores, same)
+    _read_further(variant, model, ids_BT, scores)
+
+
+def breaks_of(config: ModelConfig) -> frozenset[str]:
+    """The laws that any part of the model declares to break."""
+    return frozenset(law for part in config.parts for law in part.breaks)
+
+
+def _read_in_pieces(
+    variant: VariantExample,
+    model: Transformer,
+    ids_BT: Tensor,
+    scores: Tensor,
+    same: Callable[[Tensor, Tensor, str, str], None],
+) -> None:
+    """A first piece, then token by token; rows of unequal length where the cache knows them."""
+    subject = our_subject(model)
+    assert subject.new_cache is not None
+    for lengths in ([3] * ROWS, [3, 1, 2, 3, 2]) if subject.ragged else ([3] * ROWS,):
+        cache = subject.new_cache()
+        cache.read(ids_BT[:, :3], lengths)
+        for further in range(LENGTH - 3):
+            at_B1 = torch.tensor(lengths).unsqueeze(1) + further
+            found = cache.read(ids_BT.gather(1, at_B1))[:, 0]
+            expected = scores.gather(1, at_B1.unsqueeze(-1).expand(-1, -1, scores.shape[-1]))[:, 0]
+            same(found, expected, "cache", f"token {further + 4} from a cache has other scores than in a whole pass")
+
+
+def _read_further(variant: VariantExample, model: Transformer, ids_BT: Tensor, scores: Tensor) -> None:
+    """With a longer context the same weights give the same scores, and longer rows run; unless a weight is for one position."""
+    longer = build_model(variant.config.model_copy(update={"context": SIZES["context"] + LONGER}), VOCABULARY, seed=1)
+    wanted, own = longer.state_dict(), model.state_dict()
+    if any(wanted[name].shape != tensor.shape for name, tensor in own.items()):
+        return
+    longer.double().eval().load_state_dict(own)
+    distance = float((longer(ids_BT) - scores).abs().max())
+    variant.require(
+        distance <= CLOSE * largest(scores), f"a longer model.context changes the scores of short rows by {distance:.1g}."
+    )
+    variant.require(
+        bool(longer(variant.ids(SIZES["context"] + LONGER)).isfinite().all()), "a score beyond the context is not finite."
+    )
 
 
 def check_fast_path(variant: VariantExample) -> None:
@@ -232,6 +364,21 @@ def check_seed(variant: VariantExample) -> None:
     variant.require(any(not torch.equal(tensor, other[name]) for name, tensor in twin.items()), "the seed changes nothing.")
 
 
+def check_names(variant: VariantExample) -> None:
+    """What the modules of the variant call their parts has no effect on how these start. (An ``init_weights`` reads what is in
+    its module by name, so there the names stay.)"""
+    plain, renamed = (Transformer(variant.config, VOCABULARY) for _ in range(2))
+    for module in list(renamed.modules()):
+        if type(module).__module__ == type(variant.part).__module__ and not hasattr(module, "init_weights"):
+            for number, name in enumerate(list(module._modules)):
+                module._modules[f"renamed_{number}"] = module._modules.pop(name)
+    for model in (plain, renamed):
+        initialise(model, seed=3, layers=SIZES["layers"])
+    pairs = zip(plain.named_parameters(), renamed.parameters(), strict=True)
+    different = [name for (name, one), other in pairs if not torch.equal(one, other)]
+    variant.require(not different, f"renaming its attributes changes the start of {', '.join(different[:3])}.")
+
+
 def check_save_and_load(variant: VariantExample) -> None:
     model, fresh = variant.model(seed=3).eval(), variant.model(seed=4).eval()
     data = safetensors.torch.save({name: tensor.contiguous().clone() for name, tensor in model.state_dict().items()})
@@ -266,6 +413,7 @@ REQUIREMENTS: dict[str, Callable[[VariantExample], None]] = {
     "flops": check_flop_count,
     "gradients": check_gradients,
     "seed": check_seed,
+    "names": check_names,
     "file": check_save_and_load,
     "learns": check_learning,
 }

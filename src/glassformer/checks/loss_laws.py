@@ -94,6 +94,19 @@ class LossProbe:
         first, second = self.nats(ids_BT, targets, **more), self.nats(changed_BT, targets, **more)
         return None if abs(first - second) <= self.allowed * max(1.0, abs(first)) else abs(first - second)
 
+    def others_of_source(self, source_BS: Tensor) -> Tensor:
+        """Other ids at every position of the sources, among those that the batch has: their vocabulary is another one."""
+        order = torch.randperm(source_BS.numel(), generator=self.generator)
+        return source_BS.flatten()[order].view(source_BS.shape)
+
+    def change_of_source(
+        self, ids_BT: Tensor, targets: Tensor, source_BS: Tensor, changed_BS: Tensor, **more: Tensor
+    ) -> float | None:
+        """The difference of the loss between two batches of sources; None within rounding error."""
+        first = self.nats(ids_BT, targets, source_ids=source_BS, **more)
+        second = self.nats(ids_BT, targets, source_ids=changed_BS, **more)
+        return None if abs(first - second) <= self.allowed * max(1.0, abs(first)) else abs(first - second)
+
     def finding(self, law: Law, source: int, to_position: int, size: float, row: int, ids_BT: Tensor) -> Finding:
         example = {"row": row, "rows": self.rows, "tokens": ids_BT[row].tolist()}
         example |= {"mode": "training", "precision": "as trained", "measured": "nats"}
@@ -137,6 +150,8 @@ def check_loss(
         tests["batch"] = _check_other_rows, "nats, other rows changed"
     if "hidden" in batch and probe.length > 1:
         tests["padding"] = _check_padding, "nats, hidden ids changed"
+    if "source_padding" in batch:
+        tests["padding"] = _check_source_padding, "nats, padding of the source changed"
     tests["labels"] = _check_targets, "nats of places apart and together"
     with same_generators(batch["ids"].device):
         for law, (test, way) in tests.items():
@@ -175,8 +190,28 @@ def _check_other_rows(probe: LossProbe) -> Finding | None:
         changed_BT = ids_BT.where(unchanged_B[:, None], probe.others(ids_BT))
         targets = targets.where(unchanged_B if targets.ndim == 1 else unchanged_B[:, None], torch.tensor(IGNORED))
         size = probe.change(ids_BT, changed_BT, targets)
+        if size is None and "source_ids" in probe.batch:
+            source_BS = probe.batch["source_ids"].cpu()
+            changed_BS = source_BS.where(unchanged_B[:, None], probe.others_of_source(source_BS))
+            size = probe.change_of_source(ids_BT, targets, source_BS, changed_BS)
         if size is not None:
             return probe.finding("batch", 0, 0, size, turn, ids_BT)
+    return None
+
+
+def _check_source_padding(probe: LossProbe) -> Finding | None:
+    """Other ids at the padding of the sources: their last quarter, then also what the batch itself pads."""
+    source_BS = probe.batch["source_ids"].cpu()
+    length = source_BS.shape[1]
+    quarter_BS = (torch.arange(length) >= length - max(1, length // 4)).expand(probe.rows, -1)
+    for padding_BS in (quarter_BS, quarter_BS | probe.batch["source_padding"].cpu()):
+        if padding_BS.all(1).any():
+            continue
+        ids_BT, targets = probe.random_ids(), probe.random_targets()
+        changed_BS = source_BS.where(~padding_BS, probe.others_of_source(source_BS))
+        size = probe.change_of_source(ids_BT, targets, source_BS, changed_BS, source_padding=padding_BS)
+        if size is not None:
+            return probe.finding("padding", length - 1, 0, size, 0, source_BS)
     return None
 
 

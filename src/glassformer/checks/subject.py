@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 import torch
@@ -19,6 +20,8 @@ from glassformer.model.tap import Tap
 
 LONGEST_TRIED = 256
 """The longest context tried for a function that does not state one."""
+SOURCE_LENGTH = 5
+"""Tokens of the source that targets are tested with, and of the target that sources are tested with."""
 LARGE_VOCABULARY = 2048
 """From this size on the head costs more than the rest, so the model without its head is checked separately, too."""
 WORK_PER_PAIR = 2000
@@ -70,6 +73,8 @@ class Subject:
         """Notes that are no broken law."""
         self.ragged = False
         """Whether the cache supports rows of unequal length."""
+        self.source: Subject | None = None
+        """Of a network with two sequences: its source as the rows, for a fixed target."""
         self.inside: Subject | None = None
         """The same model without its expensive head, which is then tested at fewer positions."""
         self.measured = "scores"
@@ -114,10 +119,23 @@ def is_network(target: Any) -> bool:
 
 
 def our_subject(model: Any) -> Subject:
-    """Our networks: any position can be masked; causal ones have a KV cache, also for rows of unequal length."""
-    subject = _transformer(model, _by_place(model))
+    """Our networks: any position can be masked; causal ones have a KV cache, also for rows of unequal length.
+
+    A network that reads a source is tested twice: its target's rows, all given one source, and its source's rows.
+    """
+    if getattr(model, "reads_source", False):
+        given = _GivenSource(model)
+        subject = _network_subject(given, model)
+        subject.source = _source_subject(model)
+        return subject
+    return _network_subject(model, model)
+
+
+def _network_subject(model: Any, module: nn.Module) -> Subject:
+    """``module``: the network itself, whose parts are named in findings."""
+    subject = _transformer(model, _by_place(model), module)
     if model.dims.vocabulary >= LARGE_VOCABULARY:
-        subject.inside = _transformer(model, model.features)
+        subject.inside = _transformer(model, _text_vectors(model), module)
         subject.inside.measured = "vectors before the head"
         tables = set(model.head.parameters())  # a tied head has the embedding's own
         if isinstance(getattr(model, "embedding", None), nn.Module):
@@ -136,16 +154,70 @@ def _by_place(model: Any) -> Callable[..., Tensor]:
     return read
 
 
-def _transformer(model: Any, read: Callable[..., Tensor]) -> Subject:
+def _text_vectors(model: Any) -> Callable[..., Tensor]:
+    """The vectors before the head, those of the text only: prompt tuning puts vectors of its own before them."""
+
+    def read(ids_BT: Tensor, **more: Any) -> Tensor:
+        vectors: Tensor = model.features(ids_BT, **more)
+        return vectors[:, -ids_BT.shape[1] :]
+
+    return read
+
+
+class _GivenSource:
+    """A network given one random source, read anew in every call (in the call's precision); its cache stores it."""
+
+    def __init__(self, network: Any) -> None:
+        self.network, self.dims, self.head, self.embedding = network, network.dims, network.head, network.embedding
+        length, generator = min(SOURCE_LENGTH, network.dims.context), torch.Generator().manual_seed(0)
+        self.source_1S = torch.randint(network.source_vocabulary, (1, length), generator=generator)
+
+    def given(self, *, keep: bool = False) -> Any:
+        memory = self.network.encode(self.source_1S.to(device_of([self.network])))
+        return self.network.given(replace(memory, keep=keep))
+
+    def features(self, ids_BT: Tensor, **more: Any) -> Tensor:
+        cache = more.get("cache")
+        given = getattr(cache, "given_source", None) or self.given(keep=cache is not None)
+        if cache is not None:
+            cache.given_source = given  # the keys and values of the source are made in the first piece
+        return given.features(ids_BT, **more)
+
+    def __call__(self, ids_BT: Tensor, **more: Any) -> Tensor:
+        return self.head(self.features(ids_BT, **more))
+
+    def new_cache(self) -> Any:
+        return self.network.new_cache()
+
+
+def _source_subject(network: Any) -> Subject:
+    """The source's rows: the vectors of a fixed target, given each of them, repeated at every position of the source."""
+    length, generator = min(SOURCE_LENGTH, network.dims.context), torch.Generator().manual_seed(1)
+    target_1T = torch.randint(network.dims.vocabulary, (1, length), generator=generator)
+
+    def read(ids_BT: Tensor, key_padding_mask_BS: Tensor | None = None) -> Tensor:
+        ids_BS = ids_BT
+        target_BT = target_1T.to(ids_BS.device).expand(len(ids_BS), -1)
+        features_BTD = network.given(network.encode(ids_BS, key_padding_mask_BS)).features(target_BT)
+        return features_BTD.flatten(1).unsqueeze(1).expand(-1, ids_BS.shape[1], -1)
+
+    vocabulary, context = network.source_vocabulary, network.dims.context
+    subject = Subject("the model", read, {"": network}, vocabulary=vocabulary, context=context)
+    subject.measured = "vectors of the target"
+    subject.paddings = {"right": read, "anywhere": read}
+    return subject
+
+
+def _transformer(model: Any, read: Callable[..., Tensor], module: nn.Module) -> Subject:
     """``read``: the whole model, or the part before the head."""
     subject = Subject(
-        "the model", lambda ids_BT: read(ids_BT), {"": model}, vocabulary=model.dims.vocabulary, context=model.dims.context
+        "the model", lambda ids_BT: read(ids_BT), {"": module}, vocabulary=model.dims.vocabulary, context=model.dims.context
     )
 
     def hiding(ids_BT: Tensor, key_padding_mask_BS: Tensor) -> Tensor:
         return read(ids_BT, key_padding_mask_BS=key_padding_mask_BS)
 
-    subject.paddings = {"right": hiding, "anywhere": hiding}
+    subject.paddings = dict.fromkeys(getattr(model, "hides", ("right", "anywhere")), hiding)
     subject.reserved_ids = frozenset(getattr(model, "reserved_ids", ()))
     if model.dims.causal and hasattr(model, "new_cache"):
         subject.new_cache, subject.ragged = (lambda: _OurCache(model, read)), model.new_cache().rewinds

@@ -23,6 +23,8 @@ class CommonFlags:
 
     quiet: bool = False
     debug: bool = False
+    words: tuple[str, ...] = ()
+    """The whole command, as it was typed."""
 
 
 SETTINGS = CommonFlags()

@@ -39,6 +39,15 @@ def command(
             help="Write one line per item as TSV: each token's loss, each label, or each answer.",
         ),
     ] = None,
+    length: Annotated[
+        int | None,
+        typer.Option(
+            "--length",
+            metavar="N",
+            min=1,
+            help="Read windows of N tokens, fewer or more than model.context, and print the loss by position. Language models.",
+        ),
+    ] = None,
     against: Annotated[
         Path | None,
         typer.Option(
@@ -58,22 +67,35 @@ def command(
 
     Language models: loss, perplexities, bits per byte. Labels: accuracy, macro F1. Answers: exact match, calibration.
     """
+    from glassformer.evaluation.results import save_evaluation
     from glassformer.run import load
 
     _refuse_contradictions(split, data, text, against)
+    if length is not None and against is not None:
+        raise UsageError("--length and --against are both given; give one of them.")
     loaded = load(run, plugins=plugin or (), recheck=recheck, watch=remarks())
     own_texts: dict[str, Evaluation] = {}
     with watching() as watch:
         if text:
             results = loaded.evaluate_texts(
-                text, predictions=predictions, checkpoint=checkpoint, allow_leaks=allow_leaks, watch=watch
+                text, predictions=predictions, length=length, checkpoint=checkpoint, allow_leaks=allow_leaks, watch=watch
             )
         else:
             evaluation = loaded.evaluate(
-                split, data=data, predictions=predictions, checkpoint=checkpoint, allow_leaks=allow_leaks, watch=watch
+                split,
+                data=data,
+                predictions=predictions,
+                length=length,
+                checkpoint=checkpoint,
+                allow_leaks=allow_leaks,
+                watch=watch,
             )
             results = [evaluation]
-            if data is None:
+            if (
+                data is None and length is None and split in (None, "validation") and checkpoint == "last"
+            ):  # the page and the report show it
+                save_evaluation(loaded.directory, "validation", evaluation)
+            if data is None and length is None:
                 own_texts = loaded.evaluate_own_texts(checkpoint=checkpoint, allow_leaks=allow_leaks, watch=watch)
     paired = None
     if against is not None:
@@ -83,6 +105,23 @@ def command(
         print_json(_document(results, results if text else list(own_texts.values()), paired))
     else:
         _print(results, own_texts, paired)
+        for result in results if length is not None else []:
+            out().print(f"\n{positions_table(result)}", markup=False)
+
+
+def positions_table(result: Evaluation) -> str:
+    """The loss by position, in groups that double in size: 0, 1, 2-3, 4-7, ..."""
+    from glassformer.evaluation.results import text_table
+
+    curve = result.details["loss_by_position"]
+    rows, first, end = [["position in the window", "loss", "tokens"]], 0, len(curve["mean"])
+    while first < end:
+        last = min(end, max(1, 2 * first)) - 1
+        counts = curve["n"][first : last + 1]
+        mean = sum(loss * n for loss, n in zip(curve["mean"][first : last + 1], counts)) / sum(counts)
+        rows.append([str(first) if first == last else f"{first}-{last}", f"{mean:.4f}", f"{sum(counts):,}"])
+        first = last + 1
+    return text_table(rows)
 
 
 def _refuse_contradictions(split: str | None, data: Path | None, text: list[str] | None, against: Path | None) -> None:

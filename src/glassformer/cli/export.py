@@ -15,6 +15,10 @@ def command(
     run: RunArgument,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder for the export.")],
     merge: Annotated[bool, typer.Option("--merge", help="Merge the adapter of a fine-tuned encoder into its weights.")] = False,
+    bare: Annotated[
+        bool,
+        typer.Option("--bare", help="Write a head that transformers has no class for (model.pool: mean) as separate files."),
+    ] = False,
     checkpoint: CheckpointOption = "last",
     plugin: Plugin = None,
     json: Json = False,
@@ -23,7 +27,9 @@ def command(
     from glassformer.run import load
 
     watch = remarks()
-    exported = load(run, plugins=plugin or (), watch=watch).save_pretrained(folder, checkpoint=checkpoint, merge=merge)
+    exported = load(run, plugins=plugin or (), watch=watch).save_pretrained(
+        folder, checkpoint=checkpoint, merge=merge, bare=bare
+    )
     for note in exported.notes:
         watch.say(note)
     if json:

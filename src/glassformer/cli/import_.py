@@ -19,10 +19,19 @@ def command(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Import a Hugging Face model as a run. GPT-2, Llama or BERT, to evaluate, check, generate, look or fine-tune."""
+    """Import a Hugging Face model as a run. GPT-2, Llama or BERT, or a classifier, to evaluate, check, predict, fine-tune."""
+    from glassformer.networks.classifier_import import import_classifier, is_classifier
     from glassformer.pretrained.importing import import_run
 
     watch = remarks()
+    if is_classifier(folder):
+        directory, classifier = import_classifier(folder, out_)
+        if json:
+            labels = list(classifier.label_names)
+            print_json({"run": str(directory.root), "class": classifier.class_name, "labels": labels, "notes": []})
+        else:
+            out().print(f"{directory.root} ({classifier.class_name}: {', '.join(classifier.label_names)})", markup=False)
+        return
     directory, found = import_run(folder, out_, context=context)
     for note in found.notes:
         watch.say(note)

@@ -88,7 +88,8 @@ def command(
     else:
         for look in looks:
             _print_look(look, layer, head)
-        say(EXPLAINED)
+        if shown.no_attention is None:
+            say(EXPLAINED)
     if effects is not None:
         _print_effects(shown.name, effects)
 
@@ -171,6 +172,9 @@ def _print_document(looks: list[Look], layer: int | None, head: int | None, effe
 
 
 def _print_look(look: Look, layer: int | None, head: int | None) -> None:
+    if look.no_attention and layer is None:
+        _print_without_maps(look)
+        return
     table = [
         row for row in look.head_table() if (layer is None or row["layer"] == layer) and (head is None or row["head"] == head)
     ]
@@ -187,8 +191,23 @@ def _print_look(look: Look, layer: int | None, head: int | None) -> None:
             out().print(f"{at:4d} {token!r} reads {reads or 'nothing'}", markup=False)
 
 
+def _print_without_maps(look: Look) -> None:
+    """What there is without attention patterns: loss and gradient of each token, and how large each module's output is."""
+    losses, gradients = look.losses, look.gradients
+    columns = {"loss": losses, "gradient": gradients}
+    found = {name: values for name, values in columns.items() if values is not None}
+    rows = [
+        [str(at), repr(token), *(_shown(name, float(values[at])) for name, values in found.items())]
+        for at, token in enumerate(look.tokens)
+    ]
+    print_table(f"Checkpoint {look.name}, {len(look.tokens)} tokens", ["position", "token", *found], rows)
+    sizes = [[name, f"{values.mean():.3g}", f"{values.max():.3g}"] for name, values in look.sizes.items()]
+    print_table("Root mean square of what each module gives", ["module", "mean over positions", "largest"], sizes)
+    say(f"{look.no_attention} Gradient: of the summed loss, its length at the vector of each token.")
+
+
 def _shown(name: str, value: Any) -> str:
-    return "" if value is None else str(value) if name in ("layer", "head") else f"{value:.3f}"
+    return "" if value is None or value != value else str(value) if name in ("layer", "head") else f"{value:.3f}"
 
 
 def _print_effects(name: str, effects: Any) -> None:

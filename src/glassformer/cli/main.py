@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import typer
 
 from glassformer.cli.console import SETTINGS, err
-from glassformer.foundation.errors import BadArgument, GlassformerError, exit_code_of, is_panic
+from glassformer.foundation.errors import BadArgument, GlassformerError, OtherProcessFailed, exit_code_of, is_panic
 from glassformer.foundation.plugins import fault_in_plugin
 
 VERBS = (
@@ -26,6 +26,7 @@ VERBS = (
     "evaluate",
     "generate",
     "ask",
+    "translate",
     "look",
     "runs",
     "report",
@@ -59,15 +60,11 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def _root(version: bool = typer.Option(False, "--version", help="Print the version and stop.", is_eager=True)) -> None:
+def _root(version: bool = typer.Option(False, "--version", help="Print versions, commit and device.", is_eager=True)) -> None:
     if version:
-        from importlib.metadata import PackageNotFoundError
-        from importlib.metadata import version as installed
+        from glassformer.foundation.machine import about
 
-        try:
-            typer.echo(installed("glassformer"))
-        except PackageNotFoundError:
-            typer.echo("source tree")
+        typer.echo(about())
         raise typer.Exit
 
 
@@ -115,6 +112,7 @@ def _sleep_while_waiting_on_a_busy_machine() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command; gives the exit code."""
+    SETTINGS.words = tuple(arguments)
     words = _take_common_flags(list(arguments))
     try:
         result = app(args=words, prog_name="glassformer", standalone_mode=False)
@@ -133,6 +131,8 @@ def run(arguments: Sequence[str]) -> int:
         return 1
     except BadArgument as error:
         return _end_with(error.on_command_line, exit_code_of(error))
+    except OtherProcessFailed as error:
+        return error.code
     except (GlassformerError, KeyboardInterrupt) as error:
         return _end_with(str(error) or "Stopped.", exit_code_of(error))
     except BaseException as error:

@@ -20,7 +20,10 @@ Plugin = Annotated[
     typer.Option("--plugin", metavar="FILE", help="Load your own variants from this Python file. Repeatable."),
 ]
 AllowLeaks = Annotated[
-    bool, typer.Option("--allow-leaks", help="Continue even if a check fails; every figure is then marked tainted.")
+    bool,
+    typer.Option(
+        "--allow-leaks", help="Continue even if a check fails or cannot be judged; every figure is then marked tainted."
+    ),
 ]
 RecipeArgument = Annotated[
     str,

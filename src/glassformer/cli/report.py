@@ -71,7 +71,8 @@ def _run(run: Run) -> dict[str, Any]:
     metrics = {} if found is None else {name: one.to_dict() for name, one in found.metrics.items()}
     summary = run.summary()
     state = {"status": summary["status"], "step": summary["step"], "tainted": run.tainted}
-    return {"kind": "run", "name": _name(run.folder), **state, "metrics": metrics}
+    found_wrong = [one.to_dict() for one in run.diagnosis()]
+    return {"kind": "run", "name": _name(run.folder), **state, "metrics": metrics, "diagnosis": found_wrong}
 
 
 def _several(folders: Sequence[Path]) -> dict[str, Any]:

@@ -25,6 +25,9 @@ def command(
     metrics: Annotated[
         bool, typer.Option("--metrics", help="With --csv: print every logged step of every run instead.")
     ] = False,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Add a column for every setting in which the runs differ, and their notes.")
+    ] = False,
     note: Annotated[str | None, typer.Option("--note", metavar="TEXT", help="Add a remark to the run in FOLDER.")] = None,
     json: Json = False,
 ) -> None:
@@ -48,21 +51,28 @@ def command(
     if not table["runs"]:
         out().print(f"No runs in {folder}.", markup=False)
         return
-    differing, several = table["differing"], len({row["metric"] for row in table["runs"]}) > 1
-    noted = any(row["notes"] for row in table["runs"])
+    several = len({row["metric"] for row in table["runs"]}) > 1
+    noted = all_ and any(row["notes"] for row in table["runs"])
+    differing = table["differing"] if all_ else []
     rows = [
         [
             row["name"],
             row["status"] + (", TAINTED" if row["tainted"] else ""),
             "" if row["step"] is None else str(row["step"]),
             _figure(row, several),
+            row["data"] or "",
+            spark(row["curve"]),
             *(["; ".join(row["notes"])] if noted else []),
             *("" if row["settings"].get(key) is None else str(row["settings"][key]) for key in differing),
         ]
         for row in table["runs"]
     ]
     heading = "validation" if several else f"validation {table['runs'][0]['metric']}"
-    print_table(str(folder), ["run", "status", "step", heading, *(["notes"] if noted else []), *differing], rows)
+    print_table(
+        str(folder), ["run", "status", "step", heading, "data", "loss", *(["notes"] if noted else []), *differing], rows
+    )
+    if table["differing"] and not all_:
+        say(f"They differ in {len(table['differing'])} settings; --all shows them.")
 
 
 def _note(folder: Path, text: str) -> None:
@@ -101,6 +111,19 @@ def _trial_store(empty: bool, json: bool) -> None:
 
 
 def _figure(row: dict[str, Any], several: bool) -> str:
-    """The last validation value; with its metric's name where the runs of the table have different ones."""
-    value = row[f"validation_{row['metric']}"]
-    return "" if value is None else f"{row['metric']} {value:.4f}" if several else f"{value:.4f}"
+    """The last validation value beside the best baseline; with its metric's name where the runs have different ones."""
+    value, beside = row[f"validation_{row['metric']}"], row["baseline"]
+    if value is None:
+        return ""
+    against = "" if beside is None else f" ({beside['name']} {beside['value']:.4f})"
+    return f"{row['metric']} {value:.4f}{against}" if several else f"{value:.4f}{against}"
+
+
+BARS = "▁▂▃▄▅▆▇█"
+
+
+def spark(values: list[float]) -> str:
+    """A line of the curve: one bar for each value, from the lowest to the highest."""
+    low, high = min(values, default=0.0), max(values, default=0.0)
+    steps = len(BARS) - 1
+    return "".join(BARS[round(steps * (value - low) / (high - low)) if high > low else 0] for value in values)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from glassformer.cli.console import out, print_json, say
-from glassformer.cli.options import Json
+from glassformer.cli.options import Json, Plugin
 
 
 def command(
@@ -23,6 +23,7 @@ def command(
         str,
         typer.Option("--host", metavar="ADDRESS", help="Address to listen on; any but 127.0.0.1 lets other machines connect."),
     ] = "127.0.0.1",
+    plugin: Plugin = None,
     json: Json = False,
 ) -> None:
     """Open a local web page for runs and studies. Watch them, look inside, generate, ask, start new runs.
@@ -31,6 +32,7 @@ def command(
     """
     import socket
 
+    from glassformer.foundation.plugins import load_plugins
     from glassformer.web.security import EVERYWHERE
     from glassformer.web.server import serve
 
@@ -45,4 +47,5 @@ def command(
         say("Ctrl-C stops the page; training started from it continues.")
         sys.stdout.flush()
 
+    load_plugins(plugin or ())  # runs that were trained with them can then be opened
     serve(folder, port=port, host=host, on_ready=show)

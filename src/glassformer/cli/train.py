@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.console import out, print_json, print_table, say, watching
+from glassformer.cli.console import SETTINGS, out, print_json, print_table, say, watching
 from glassformer.cli.options import AllowLeaks, Json, Plugin, RecipeArgument, Set, changes_of
+from glassformer.foundation.errors import UsageError
+from glassformer.foundation.place import Place, place_of
 from glassformer.foundation.plugins import plugin_flags
 
 if TYPE_CHECKING:
@@ -36,6 +38,10 @@ def command(
     note: Annotated[
         str | None, typer.Option("--note", metavar="TEXT", help="Store a remark in the run; `glassformer runs` shows it.")
     ] = None,
+    processes: Annotated[
+        str | None,
+        typer.Option("--processes", metavar="N|auto", help="Train on N processes of this machine; auto: one per GPU or core."),
+    ] = None,
     plugin: Plugin = None,
     allow_leaks: AllowLeaks = False,
     recheck: Annotated[
@@ -52,6 +58,9 @@ def command(
     changes = changes_of(set_)
     if dry_run:
         _print_cost(recipe, changes, seed, plugin or [], json)
+        return
+    place = place_of()
+    if processes is not None and _launched(processes, place):
         return
     with watching() as watch:
         from glassformer.experiment import train
@@ -72,12 +81,35 @@ def command(
             clock=clock,
             watch=watch,
         )
+    if place is not None and place.rank:
+        return
     if timing:  # on standard error: it is no part of the result
         spent = run.directory.timings()[-1]
         for name, seconds in spent["seconds"].items():
             say(f"{name:<12} {seconds:8.2f} s  {spent['cpu'][name]:8.2f} s of CPU time")
         say(f"{'all':<12} {spent['whole']['seconds']:8.2f} s  {spent['whole']['cpu']:8.2f} s of CPU time")
-    print_json(run.summary()) if json else _print_result(run)
+    if json:
+        print_json({**run.summary(), "diagnosis": [one.to_dict() for one in run.diagnosis()]})
+    else:
+        _print_result(run)
+
+
+def _launched(processes: str, place: Place | None) -> bool:
+    """Starts this same command in several processes and waits for them; False where this is one of them, or the only one."""
+    from glassformer.training.parallel.launch import launch, number_of_processes
+
+    number = number_of_processes(processes)
+    if place is not None:
+        if number != place.world:
+            raise UsageError(
+                f"--processes {processes} is given, but torchrun started {place.world} processes; drop --processes.",
+                reason="processes-twice",
+            )
+        return False
+    if number == 1:
+        return False
+    launch(SETTINGS.words, number)
+    return True
 
 
 def _print_result(run: Run) -> None:
@@ -89,13 +121,17 @@ def _print_result(run: Run) -> None:
     if value is not None:
         mark = f" TAINTED: {run.tainted}" if run.tainted else ""
         out().print(f"Validation {metric.name} {value:.4f} {metric.unit} at step {summary['step']}.{mark}", markup=False)
+    for finding in run.diagnosis():
+        out().print(f"{'Warning' if finding.tone == 'warning' else 'Note'} [{finding.code}]: {finding}", markup=False)
     words = shlex.quote(str(run.folder)) + plugin_flags()
     say(f"Next: glassformer evaluate {words}   glassformer {_way_to_talk(run, words)}   glassformer report {words}")
 
 
 def _way_to_talk(run: Any, words: str) -> str:
     """The verb by which this run says something: an answer or a label, a text, or what it is inside."""
-    argument = {"labels": "TEXT", "questions": "QUESTION"}[run.recipe.objective.ask_reads]
+    argument = {"labels": "TEXT", "questions": "QUESTION", "pairs": "TEXT"}[run.recipe.objective.ask_reads]
+    if run.recipe.objective.ask_reads == "pairs":
+        return f"translate {words} {argument}"
     if run.recipe.objective.answers_questions:
         return f"ask {words} {argument}"
     return f"generate {words}" if run.recipe.model.causal else f"look {words} TEXT"

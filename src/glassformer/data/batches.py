@@ -42,8 +42,9 @@ class Batch:
 
     @property
     def numel(self) -> int:
-        """Tokens, by the first tensor."""
-        return next(iter(self.tensors.values())).numel()
+        """Tokens that are read, padding included: those of ``ids`` and ``source_ids``; of the first tensor without them."""
+        read = [tensor.numel() for name, tensor in self.tensors.items() if name in ("ids", "source_ids")]
+        return sum(read) or next(iter(self.tensors.values())).numel()
 
     @property
     def shapes(self) -> tuple[tuple[str, torch.Size], ...]:

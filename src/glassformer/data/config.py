@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 DocumentKind = Literal["line", "block", "file", "article"]
 NO_DATA = "none"
 """The ``set`` of a recipe without text of its own: that of an imported model."""
-FormatKind = Literal["text", "jsonl", "csv", "tsv", "label-text"]
+FormatKind = Literal["text", "jsonl", "csv", "tsv", "parquet", "label-text"]
 
 
 class SplitConfig(Config):
@@ -71,7 +71,7 @@ class GeneratedSetConfig(VariantConfig):
 
 
 GENERATED_SETS: Slot[GeneratedSetConfig] = Slot(
-    "data.set", "a data set that is computed from settings", "glassformer.knowledge.worlds"
+    "data.set", "a data set that is computed from settings", "glassformer.knowledge.worlds", "glassformer.data.pairs.rewriting"
 )
 
 
@@ -92,8 +92,8 @@ class DataConfig(Config):
     set: Annotated[str | SerializeAsAny[GeneratedSetConfig] | None, BeforeValidator(_parsed_set)] = None
     """A named set (`glassformer data list`), or a mapping with `kind` for a generated one."""
     path: str | None = None
-    """Your own text: a file, a folder, or `-` for standard input. Relative to the working directory, or else to the recipe's
-    folder."""
+    """Your own text: a file, a folder, or `-` for standard input; for translation also two files with a comma between them,
+    the source's first. Relative to the working directory, or else to the recipe's folder."""
     validation: str | None = None
     """A separate validation file; then no share is held out."""
     test: str | None = None
@@ -106,11 +106,16 @@ class DataConfig(Config):
     files: str | None = None
     """Which files of a folder, as a pattern such as `*.txt`."""
     text_column: str | int | None = None
-    """In jsonl, csv and tsv files, the column with the text: a name, or a number counted from 1."""
+    """In jsonl, csv, tsv and parquet files, the column with the text: a name, or a number counted from 1."""
     pair_column: str | int | None = None
     """The column with a second text, for objectives about pairs."""
     label_column: str | int | None = None
     """The column with the label, for objectives about labels."""
+    source_column: str | int | None = None
+    """The column with the text that is read, for translation; by default `source`. Of two parallel files: the ending of one
+    (`de`)."""
+    target_column: str | int | None = None
+    """The column with the text that is written, for translation; by default `target`."""
     vocabulary: list[str] = Field(default_factory=list)
     """More text files that the tokenizer learns from."""
     bad_lines: Literal["refuse", "skip"] = "refuse"
@@ -130,7 +135,8 @@ class DataConfig(Config):
             raise ValueError(f"exactly one of set and path says where the text is, but {which}.")
         if self.path == "" or self.set == "":
             raise ValueError("set and path may not be empty text.")
-        columns = {key: getattr(self, key) for key in ("text_column", "pair_column", "label_column")}
+        keys = ("text_column", "pair_column", "label_column", "source_column", "target_column")
+        columns = {key: getattr(self, key) for key in keys}
         if len({type(column) for column in columns.values() if column is not None}) > 1:
             shown = ", ".join(f"{key}={column!r}" for key, column in columns.items() if column is not None)
             raise ValueError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from glassformer.data.near_duplicates import SHINGLE, SIMILAR, Near
 from glassformer.data.reading.corpus import Skipped
 from glassformer.data.reading.splits import Assignment, Survey
 from glassformer.data.token_files import Duplicates, TokenSplit
@@ -58,15 +59,24 @@ def about_repeats(split: TokenSplit) -> list[str]:
     ]
 
 
-def about_overlap(train: TokenSplit, split: TokenSplit, again: Duplicates) -> str:
-    if not again.count:
-        return ""
-    there, here = again.examples[0]
-    return (
-        f"{again.count:,} of {split.num_documents:,} documents of {split.name} ({again.count / split.num_documents:.1%}) also "
-        f"occur in train, for example {split.where(there)}, as in {train.where(here)}: figures on {split.name} are too "
-        "optimistic."
-    )
+def about_overlap(train: TokenSplit, split: TokenSplit, again: Duplicates, near: Near | None = None) -> list[str]:
+    """How many documents of a held-out split are in train, up to case and spacing, and how many almost are."""
+    found = []
+    if again.count:
+        there, here = again.examples[0]
+        found.append(
+            f"{again.count:,} of {split.num_documents:,} documents of {split.name} ({again.count / split.num_documents:.1%}) "
+            f"also occur in train, for example {split.where(there)}, as in {train.where(here)}: figures on {split.name} are "
+            "too optimistic."
+        )
+    if near is not None and near.pairs:
+        there, here, similarity = min(near.pairs, key=lambda pair: pair[2])
+        found.append(
+            f"{near.count:,} of {split.num_documents:,} documents of {split.name} share at least {SIMILAR:.0%} of their runs "
+            f"of {SHINGLE} tokens with one of train, for example {split.where(there)} with {train.where(here)} "
+            f"({similarity:.0%}): near-duplicates."
+        )
+    return found
 
 
 def about_unknown(split: TokenSplit) -> list[str]:

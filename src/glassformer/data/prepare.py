@@ -12,9 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
+import numpy as np
+
 from glassformer.data import data_notes
 from glassformer.data.config import DataConfig
 from glassformer.data.disk_cache import cached_folder
+from glassformer.data.memory_cache import MemoryCache
+from glassformer.data.near_duplicates import MOST_TEXTS, Near, near_duplicates_of
 from glassformer.data.reading.corpus import Document, Skipped, Source, read
 from glassformer.data.reading.named_sets import DataSources, find_set
 from glassformer.data.reading.sources import (
@@ -183,7 +187,7 @@ class PreparedText:
         whole = sources.questions is not None
         self.shares = data.split.held_out(validation=not (sources.validation or whole), test=not (sources.tests or whole))
         self._splits: dict[str, TokenSplit] = {}
-        self._overlaps: dict[str, str] = {}
+        self._overlaps: dict[str, list[str]] = {}
 
     def read(self) -> None:
         """Counts documents and characters (a first pass over everything, cached) and assigns them to splits."""
@@ -272,9 +276,11 @@ class PreparedText:
             found += data_notes.about_unknown(split)
             if name != "train" and name not in self._overlaps:
                 train = self._splits["train"]
-                again = duplicates_of(train.documents["hash"], split.documents["hash"])
-                self._overlaps[name] = data_notes.about_overlap(train, split, again)
-        found += [sentence for sentence in self._overlaps.values() if sentence]
+                again = duplicates_of(train.documents["copy"], split.documents["copy"])
+                key = (self.tokens_key("train"), self.tokens_key(name))
+                near = _near.get(key, lambda: near_duplicates_of(_by_document(train), _by_document(split)))  # noqa: B023
+                self._overlaps[name] = data_notes.about_overlap(train, split, again, near)
+        found += [sentence for sentences in self._overlaps.values() for sentence in sentences]
         found += data_notes.about_dropped(self.tokenizer)
         return found
 
@@ -295,6 +301,19 @@ class PreparedText:
             "splits": {name: split.to_dict() for name, split in self._splits.items()},
             "notes": self.notes,
         }
+
+
+MOST_COMPARED = 3_000_000
+"""Tokens of a split that is searched for near-duplicates, which takes seconds then."""
+_near = MemoryCache[Near](16, lambda near: 100 * near.count)
+"""In-memory cache: every trial of a study reads the same text."""
+
+
+def _by_document(split: TokenSplit) -> list[np.ndarray]:
+    """The tokens of each document; none where there is one document only, which has nothing to be like."""
+    if split.num_documents < 2 or split.num_documents > MOST_TEXTS or split.num_tokens > MOST_COMPARED:
+        return []
+    return [split.document(number) for number in range(split.num_documents)]
 
 
 def reading_of(source: Source) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Documents -> token arrays on disk -> memory-mapped splits.
 
 Encodes batch by batch, so a corpus larger than memory works. A table has one row per document: its start, the bytes,
-characters and words of its text, its source, and a hash, by which duplicates are found (a collision is expected once in some
-billions of documents).
+characters and words of its text, its source, and two hashes: of the text, and of the text without case and spacing, by which
+duplicates are found (a collision is expected once in some billions of documents).
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from typing import Any, BinaryIO, final
 
 import numpy as np
 
+from glassformer.data.near_duplicates import normalised
 from glassformer.data.reading.corpus import Document
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.foundation.files import read_json, write_json
 
-SCHEMA = 1
+SCHEMA = 2
 _BATCH_CHARACTERS = 1 << 20
 HASHES_AT_ONCE = 1 << 22  # sorted at a time: 32 MiB, and four times that while sorting
 REPEAT_EXAMPLES = 3
@@ -38,6 +39,7 @@ DOCUMENT = np.dtype(
         ("line", np.int64),  # where it begins in its file, counted from 1
         ("source", np.int32),  # its file: an index into ``sources``
         ("hash", np.uint64),  # of its text without surrounding white space
+        ("copy", np.uint64),  # of its text without case and spacing
     ]
 )
 
@@ -137,15 +139,18 @@ def count_words(data: bytes) -> int:
 class _OpenDocument:
     """Counts of a document that is still being read."""
 
-    __slots__ = ("_first", "_hash", "bytes", "characters", "line", "source", "start", "words")
+    __slots__ = ("_copy", "_first", "_hash", "bytes", "characters", "line", "source", "start", "words")
 
     def __init__(self, start: int, line: int, source: int) -> None:
         self.start, self.line, self.source = start, line, source
         self.bytes = self.characters = self.words = 0
         self._first: bytes | None = None  # a single chunk, the usual case, allows to ignore surrounding white space
         self._hash: Any = None
+        self._copy = hashlib.blake2b(digest_size=8)
 
     def add(self, text: str) -> None:
+        if words := normalised(text):
+            self._copy.update(words.encode("utf-8", "surrogatepass") + b" ")
         data = text.encode("utf-8", "surrogatepass")
         self.bytes += len(data)
         self.characters += len(text)
@@ -160,8 +165,8 @@ class _OpenDocument:
 
     def row(self) -> tuple[int, ...]:
         digest = (self._hash or hashlib.blake2b((self._first or b"").strip(), digest_size=8)).digest()
-        number = int.from_bytes(digest, "big")
-        return (self.start, self.bytes, self.characters, self.words, self.line, self.source, number)
+        numbers = (int.from_bytes(each, "big") for each in (digest, self._copy.digest()))
+        return (self.start, self.bytes, self.characters, self.words, self.line, self.source, *numbers)
 
 
 @final
@@ -266,7 +271,7 @@ def split_writers(
             stream.flush()
             os.fsync(stream.fileno())
     for name, folder in folders.items():
-        again = duplicates_within(_mapped(folder / "documents.bin", DOCUMENT)["hash"])
+        again = duplicates_within(_mapped(folder / "documents.bin", DOCUMENT)["copy"])
         write_json(folder / "facts.json", {**facts[name], "repeats": [again.count, again.examples]})
 
 
@@ -306,7 +311,7 @@ def split_of_documents(name: str, tokenizer: Tokenizer, documents: Iterable[Docu
     facts = writer.finish()
     rows = np.frombuffer(table.getvalue(), DOCUMENT)
     ids = np.frombuffer(tokens.getvalue(), token_type(tokenizer.size))
-    return TokenSplit(name, ids, rows, sources, facts["unknown_tokens"], duplicates_within(rows["hash"]))
+    return TokenSplit(name, ids, rows, sources, facts["unknown_tokens"], duplicates_within(rows["copy"]))
 
 
 def _mapped(file: Path, kind: np.dtype[Any]) -> np.ndarray:

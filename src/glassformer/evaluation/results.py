@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, final
@@ -91,15 +91,26 @@ class Outcomes:
         return cls(units=units, figures=figures, unit=unit, scope=f"{count:,} {unit}s" if scope is None else scope)
 
 
+Share = Callable[[Iterator[Any], Callable[[Any], Any]], Iterator[Any]]
+"""Batches and what to compute of each -> the results in order."""
+
+
+def in_this_process(batches: Iterator[Any], compute: Callable[[Any], Any]) -> Iterator[Any]:
+    return map(compute, batches)
+
+
 @dataclass(frozen=True)
 class EvaluationTools:
-    """``keep_going`` raises after a stop request; ``progress`` is called with the amount done since the last call."""
+    """``keep_going`` raises after a stop request; ``progress`` is called with the amount done since the last call. ``shared``
+    spreads batches over the processes of a run: ``shared(batches, compute)`` gives ``compute(batch)`` (arrays, or a tuple of
+    them) for each batch, in order. ``keep_going`` is called where the batches are made, so that all processes call it."""
 
     tokenizer: Tokenizer
     context: int
     batch_size: int = 32
     device: torch.device | None = None
     keep_going: Callable[[], None] = lambda: None
+    shared: Share = in_this_process
     progress: Callable[[int], None] = lambda done: None
 
 
@@ -174,9 +185,15 @@ class Evaluation:
         The model is compared with trivial and other baselines separately, so that a strong baseline (one that may read the
         text, say) cannot hide that it does not beat a trivial one.
         """
-        judged = next((metric for metric in metrics if metric.name in outcomes.units), None)
-        groups = [{name: one for name, one in baselines.items() if (name in trivial) == low} for low in (True, False)]
-        compared = [] if judged is None else [not_better_than_baseline(outcomes, group, judged) for group in groups]
+        judged = [metric for metric in metrics if metric.name in outcomes.units]
+        # Each baseline is compared by the first judged metric that it has, too: one that copies its source has no loss.
+        groups: dict[tuple[bool, Metric], dict[str, Outcomes]] = {}
+        for low in (True, False):
+            for baseline, one in baselines.items():
+                shared = next((metric for metric in judged if metric.name in one.units), None)
+                if shared is not None and (baseline in trivial) == low:
+                    groups.setdefault((low, shared), {})[baseline] = one
+        compared = [not_better_than_baseline(outcomes, group, metric) for (_, metric), group in groups.items()]
         return cls(
             name=name,
             metrics=dict(outcomes.figures),

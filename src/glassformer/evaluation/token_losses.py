@@ -23,7 +23,7 @@ from glassformer.evaluation.language_metrics import (
     PositionLosses,
     language_outcomes,
 )
-from glassformer.evaluation.results import Evaluation
+from glassformer.evaluation.results import Evaluation, Share, in_this_process
 from glassformer.foundation.errors import UsageError
 
 Model = Callable[[Tensor], Tensor]
@@ -43,6 +43,7 @@ class How(TypedDict, total=False):
     device: torch.device | str | None
     keep_going: KeepGoing | None
     progress: Progress | None
+    shared: Share
 
 
 # 2^26 float32 logits are 256 MiB: with a context of 1024 and 33,000 words, two windows at a time instead of 32.
@@ -78,6 +79,7 @@ def loss_chunks(
     device: torch.device | str | None = None,
     keep_going: KeepGoing | None = None,
     progress: Progress | None = None,
+    shared: Share = in_this_process,
 ) -> Iterator[np.ndarray]:
     """The nats of ``tokens[1:]`` a batch of windows at a time, for token files larger than memory.
 
@@ -86,20 +88,37 @@ def loss_chunks(
     if context < 1 or batch_size < 1:
         raise UsageError(f"context={context} and batch_size={batch_size} must both be at least 1.", reason="bad-windows")
     where = _device_of(model) if device is None else torch.device(device)
-    rows, done, end = 1, 0, len(tokens) - 1  # the first batch is one window, to learn the size of the vocabulary
-    with evaluating(model):
+    end = len(tokens) - 1
+
+    def batches(done: int, rows: int) -> Iterator[tuple[int, int, int]]:
+        """Where each batch begins, its windows and their length: a shorter window at the end comes alone."""
         while done < end:
             if keep_going is not None:
                 keep_going()
             length = min(context, end - done)
             rows_now = min(rows, (end - done) // length)
-            ids_N = torch.from_numpy(np.asarray(tokens[done : done + rows_now * length + 1]).astype(np.int64)).to(where)
-            losses_N, vocabulary = _losses_of_windows(model, ids_N, length)
-            rows = max(1, min(batch_size, MAX_LOGITS // (context * vocabulary)))
-            done += len(losses_N)
-            yield losses_N
+            yield done, rows_now, length
+            done += rows_now * length
+
+    def losses(batch: tuple[int, int, int]) -> tuple[np.ndarray, int]:
+        done, rows, length = batch
+        ids_N = torch.from_numpy(np.asarray(tokens[done : done + rows * length + 1]).astype(np.int64)).to(where)
+        return _losses_of_windows(model, ids_N, length)
+
+    with evaluating(model):
+        for first in batches(0, 1):  # the first batch is one window, to learn the size of the vocabulary
+            losses_N, vocabulary = losses(first)
+            break
+        else:
+            return
+        yield losses_N
+        if progress is not None:
+            progress(len(losses_N))
+        rows = max(1, min(batch_size, MAX_LOGITS // (context * vocabulary)))
+        for others_N in shared(batches(len(losses_N), rows), lambda batch: losses(batch)[0]):
+            yield others_N
             if progress is not None:
-                progress(len(losses_N))
+                progress(len(others_N))
 
 
 def document_losses(

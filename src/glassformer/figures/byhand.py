@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.figures.style import PALETTE
+from glassformer.figures.style import PALETTE, log_axis
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -68,7 +68,7 @@ def answer_figure(
     curve.set(xlabel="|q|", ylabel="KL from goal to weights (nats)", title="How well, for which length")
     highest, lowest = float(best.max()), max(SMALLEST, float(best.min()))
     if highest > 20 * lowest:
-        curve.set_yscale("log")
+        log_axis(curve.yaxis)
     else:
         curve.set_ylim(bottom=0)
     curve.legend(frameon=False, fontsize=8)
@@ -170,8 +170,9 @@ def copying_figure(*, betas: Array, errors: Mapping[str, Array], promise: Array,
     """The error against beta with the promise above it, and all weights against beta."""
     figure, (left, right) = empty_figure(2, title="copying")
     for (name, error), colour in zip(errors.items(), PALETTE):
-        left.semilogy(betas, np.maximum(error, SMALLEST), color=colour, label=name)
-    left.semilogy(betas, np.maximum(promise, SMALLEST), color="black", linestyle=":", label="promise for q = beta k_1")
+        left.plot(betas, np.maximum(error, SMALLEST), color=colour, label=name)
+    left.plot(betas, np.maximum(promise, SMALLEST), color="black", linestyle=":", label="promise for q = beta k_1")
+    log_axis(left.yaxis)
     left.set(xlabel="beta (length of the query)", ylabel="|output - v_1|", title="Error")
     left.legend(frameon=False, fontsize=8)
     right.plot(betas, weights[:, 1:], color="#bbbbbb", linewidth=1)
@@ -195,11 +196,13 @@ def averaging_figure(
     """Error against beta; unwanted weight against n; unwanted weight at equal length."""
     figure, (first, second, third) = empty_figure(3, title="averaging two of n", width=4.0)
     for (name, row), colour in zip(errors.items(), PALETTE):
-        first.semilogy(betas, np.maximum(row, SMALLEST), color=colour, label=name)
+        first.plot(betas, np.maximum(row, SMALLEST), color=colour, label=name)
     for (name, row), colour in zip(leaks_by_size.items(), PALETTE):
-        second.semilogy(sizes, row, "o-", markersize=3.5, color=colour, label=name)
+        second.plot(sizes, row, "o-", markersize=3.5, color=colour, label=name)
     for (name, row), colour in zip(leaks_by_length.items(), PALETTE):
-        third.semilogy(lengths, np.maximum(row, SMALLEST), color=colour, label=name)
+        third.plot(lengths, np.maximum(row, SMALLEST), color=colour, label=name)
+    for axes in (first, second, third):
+        log_axis(axes.yaxis)
     first.set(xlabel="beta", ylabel="|output - (v_a + v_b)/2|", title="Error against beta")
     second.set(xlabel="n", ylabel="unwanted weight", title=f"Against n, beta = {middle:g}")
     third.set(xlabel="|q|", ylabel="unwanted weight", title="At equal length of q")
@@ -227,10 +230,10 @@ def argmax_figure(
                 bars.annotate("0", (x, 0), ha="center", va="bottom", color=PALETTE[place], fontsize=9)
     bars.set_xticks(range(len(parts)), parts)
     bars.set(ylabel="length of the gradient", title="Gradients")
-    sweep.loglog(temperatures, np.maximum(gradient_by_temperature, SMALLEST), color=PALETTE[1], label="gradient by query")
-    sweep.loglog(
-        temperatures, np.maximum(distance_by_temperature, SMALLEST), color=PALETTE[3], label="|output - argmax output|"
-    )
+    sweep.plot(temperatures, np.maximum(gradient_by_temperature, SMALLEST), color=PALETTE[1], label="gradient by query")
+    sweep.plot(temperatures, np.maximum(distance_by_temperature, SMALLEST), color=PALETTE[3], label="|output - argmax output|")
+    log_axis(sweep.xaxis)
+    log_axis(sweep.yaxis)
     sweep.set(xlabel="temperature", title="Softmax against temperature", ylim=(1e-12, None))
     for (name, row), colour in zip(losses.items(), PALETTE):
         curves.plot(row, color=colour, label=name)

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from glassformer.figures.style import INK, PALETTE, SOFT, line_look, new_axes, styled
+from glassformer.figures.style import INK, PALETTE, SOFT, legend_below, line_look, log_axis, new_axes, styled
 
 NATS = "loss (nats per token)"
 
@@ -52,6 +52,15 @@ class Curve:
     label: str
     train: Points | None = None
     validation: Points | None = None
+    measured: bool = False
+    """``train`` was measured at the evaluations, as validation was, not at every step."""
+
+    def scaled(self, factor: float) -> Curve:
+        """The same with steps counted in another unit."""
+        train, validation = (
+            None if one is None else Points(one.steps * factor, one.values) for one in (self.train, self.validation)
+        )
+        return Curve(self.label, train, validation, self.measured)
 
 
 def learning_curves(
@@ -61,27 +70,31 @@ def learning_curves(
     title: str = "",
     unit: str = NATS,
     log: bool = False,
+    steps_per_epoch: float | None = None,
 ) -> Figure:
     """Training loss as lines, validation loss as lines with markers; ``baselines`` are named level lines.
 
-    ``log``: a logarithmic axis of values, for perplexity.
+    ``unit``: what the values are. ``log``: a logarithmic axis of values, for perplexity. ``steps_per_epoch``: the axis counts
+    epochs instead of steps.
     """
     with styled():
         figure, axes = new_axes()
+        if steps_per_epoch:
+            curves = [curve.scaled(1 / steps_per_epoch) for curve in curves]
         alone = len(curves) == 1  # then two colours tell train from validation, and the label says nothing
         for index, curve in enumerate(curves):
             label = "" if alone else curve.label
             if curve.train is not None and curve.train.steps.size:
-                _training(axes, curve.train, label, line_look(index))
+                draw = _validation if curve.measured else _training
+                draw(axes, curve.train, label, line_look(index), "train")
             if curve.validation is not None and curve.validation.steps.size:
-                _validation(axes, curve.validation, label, line_look(1 if alone else index))
+                _validation(axes, curve.validation, label, line_look(1 if alone else index), "validation")
         _levels(axes, baselines or {}, list(_all_values(curves)), log=log)
         if log:
-            axes.set_yscale("log")
-        axes.set(xlabel="step", ylabel=unit, title=title)
+            log_axis(axes.yaxis)
+        axes.set(xlabel="epoch" if steps_per_epoch else "step", ylabel=unit, title=title)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
-        if axes.get_legend_handles_labels()[0]:
-            axes.legend(loc="upper right", ncols=1 if alone else 2)  # "best" is searched for, and slowly
+        legend_below(figure, axes)
         return figure
 
 
@@ -100,7 +113,7 @@ def loss_by_position(
         axes.set(xlabel="position in the window (tokens the model has seen)", ylabel=unit, title=title)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
         if len(means) > 1:
-            axes.legend(loc="upper right")
+            legend_below(figure, axes)
         return figure
 
 
@@ -144,21 +157,21 @@ def smoothed(values: np.ndarray, width: int) -> np.ndarray:
     return result
 
 
-def _training(axes: Axes, points: Points, label: str, look: dict[str, Any]) -> None:
+def _training(axes: Axes, points: Points, label: str, look: dict[str, Any], what: str) -> None:
     steps, runs = thinned(points)
     smooth = np.stack([smoothed(run, max(1, len(steps) // 50)) for run in runs])
     if len(runs) > 1:
         _band(axes, steps, smooth, look["color"], alpha=0.12)
     else:
         axes.plot(steps, runs[0], color=look["color"], alpha=0.25, linewidth=0.8)
-    axes.plot(steps, smooth.mean(axis=0), label=_named(label, "train", len(runs)), linewidth=1.3, alpha=0.85, **look)
+    axes.plot(steps, smooth.mean(axis=0), label=_named(label, what, len(runs)), linewidth=1.3, alpha=0.85, **look)
 
 
-def _validation(axes: Axes, points: Points, label: str, look: dict[str, Any]) -> None:
+def _validation(axes: Axes, points: Points, label: str, look: dict[str, Any], what: str) -> None:
     steps, runs = points.steps, points.runs
     if len(runs) > 1:
         _band(axes, steps, runs, look["color"], alpha=0.2)
-    name = _named(label, "validation", len(runs))
+    name = _named(label, what, len(runs))
     axes.plot(steps, runs.mean(axis=0), label=name, marker="o", markersize=4, **look)
 
 

@@ -13,7 +13,9 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 
 # Okabe and Ito (2008), "Color Universal Design"; black is kept for text and yellow is too pale for lines.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -67,6 +69,27 @@ def new_axes(width: float = 7.0, height: float = 3.6) -> tuple[Figure, Axes]:
     """A figure of one picture, in inches."""
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.add_subplot()
+
+
+class _PlainNumbers(LogFormatter):
+    """matplotlib chooses which ticks of a logarithmic axis have a label; the label is the number, without markup."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return f"{x:g}" if super().__call__(x, pos) else ""
+
+
+def log_axis(axis: Axis) -> None:
+    """Makes an axis logarithmic, with plain numbers at its ticks: markup for powers would be printed as it is."""
+    axis.axes.set(**{"xscale" if axis is axis.axes.xaxis else "yscale": "log"})
+    axis.set_major_formatter(_PlainNumbers())
+    axis.set_minor_formatter(_PlainNumbers(minor_thresholds=(1, 0.4)))
+
+
+def legend_below(figure: Figure, axes: Axes, columns: int = 3) -> None:
+    """The legend under the picture, where it covers nothing."""
+    handles, labels = axes.get_legend_handles_labels()
+    if handles:
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, len(handles)), fontsize=9)
 
 
 def line_look(index: int) -> dict[str, Any]:

@@ -141,7 +141,8 @@ def parse_assignment(text: str) -> tuple[str, Any]:
 def override(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """``values`` with each dotted key of ``changes`` replaced; nothing is changed in place.
 
-    A key inside a variant given by name alone works: with ``mixer: dot``, ``model.mixer.bias=false`` keeps ``dot``.
+    A key inside a variant given by name alone works: with ``mixer: dot``, ``model.mixer.bias=false`` keeps ``dot``. Entries
+    of a list have numbers: ``model.mixer.0.window=32``; what is no list is its own entry 0.
     """
     result = dict(values)
     for dotted, value in changes.items():
@@ -157,6 +158,14 @@ def _replace(values: Mapping[str, Any], path: list[str], value: Any, dotted: str
         result[key] = value
         return result
     inner = result.get(key)
+    if isinstance(inner, list | tuple):
+        result[key] = _replace_entry(inner, rest, value, dotted)
+        return result
+    if rest[0] == "0":
+        if rest == ["0"]:
+            result[key] = value
+            return result
+        rest = rest[1:]
     if isinstance(inner, str):
         inner = {"kind": inner}
     if inner is not None and not isinstance(inner, Mapping):
@@ -165,13 +174,29 @@ def _replace(values: Mapping[str, Any], path: list[str], value: Any, dotted: str
     return result
 
 
+def _replace_entry(entries: Sequence[Any], path: list[str], value: Any, dotted: str) -> list[Any]:
+    number, *rest = path
+    if not number.isdecimal() or int(number) >= len(entries):
+        raise ConfigError(
+            f"{dotted!r} cannot be set: there is a list of {len(entries)} entries, and {number!r} is none of the numbers "
+            f"0 to {len(entries) - 1}.",
+            reason="no-such-entry",
+        )
+    result, at = list(entries), int(number)
+    result[at] = _replace({number: result[at]}, path, value, dotted)[number] if rest else value
+    return result
+
+
 def value_at(values: Mapping[str, Any], dotted: str, default: Any = None) -> Any:
     """What a dotted key holds, a whole section too; ``default`` where there is no such key."""
     found: Any = values
     for part in dotted.split("."):
-        if not isinstance(found, Mapping) or part not in found:
+        if isinstance(found, list | tuple) and part.isdecimal() and int(part) < len(found):
+            found = found[int(part)]
+        elif isinstance(found, Mapping) and part in found:
+            found = found[part]
+        else:
             return default
-        found = found[part]
     return found
 
 

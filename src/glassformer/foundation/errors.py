@@ -138,6 +138,14 @@ class Interrupted(GlassformerError):
         return 128 + self.signal_number
 
 
+class OtherProcessFailed(GlassformerError):
+    """Another process of this run failed and says why: this one ends with the same exit code and prints nothing."""
+
+    def __init__(self, message: str, *, code: int) -> None:
+        super().__init__(message, reason="other-process-failed")
+        self.code = code
+
+
 VARIANT_SYNONYMS = {
     "rope": "rotary",
     "rmsnorm": "rms",
@@ -174,7 +182,7 @@ def is_panic(error: BaseException) -> bool:
 
 def exit_code_of(error: BaseException) -> int:
     """The exit code the command line gives for ``error``."""
-    if isinstance(error, Interrupted):
+    if isinstance(error, Interrupted | OtherProcessFailed):
         return error.code
     if isinstance(error, KeyboardInterrupt):
         return 130

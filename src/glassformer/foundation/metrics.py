@@ -14,6 +14,8 @@ from glassformer.foundation.errors import UnknownName
 
 VALIDATION = "validation_"
 """What the records of a run put before a metric's name: ``validation_loss``."""
+TRAIN = "train_"
+"""The same of a sample of the training items, measured as validation is: ``train_accuracy``."""
 COLLAPSED_TO = "collapsed_to"
 """Recorded of a classifier while it trains where every prediction is one class: its number."""
 

@@ -84,8 +84,9 @@ class Slot(Generic[V]):
             raise UnknownName(self.path, name, self._variants, else_try="Your own is loaded with --plugin FILE.py.")
         return self._variants[name]
 
-    def parse(self, value: Any) -> Any:
+    def parse(self, value: Any, at: str | None = None) -> Any:
         """A name, or a mapping with ``kind`` and settings -> the variant's config. A config passes through."""
+        at = at or self.path
         if isinstance(value, VariantConfig):
             return value
         if isinstance(value, str):
@@ -96,11 +97,28 @@ class Slot(Generic[V]):
             value = {"kind": "none"}
         if not isinstance(value, Mapping) or not isinstance(value.get("kind"), str):
             raise ConfigError(
-                f"{self.path}={value!r} must be a name or a mapping with 'kind'; known: {', '.join(self.names())}.",
+                f"{at}={value!r} must be a name or a mapping with 'kind'; known: {', '.join(self.names())}.",
                 reason="not-a-variant",
             )
         settings = {key: setting for key, setting in value.items() if key != "kind"}
-        return self.get(value["kind"]).parse(settings, at=self.path)
+        return self.get(value["kind"]).parse(settings, at=at)
+
+    def parse_layers(self, value: Any) -> Any:
+        """The same for a slot that may be a list over the layers -> a config, or a tuple of two or more that repeats.
+
+        Equal models have equal values: a list is cut to its shortest period, and a list of one is its entry.
+        """
+        if not isinstance(value, list | tuple):
+            return self.parse(value)
+        if not value:
+            raise ConfigError(f"{self.path}=[] names no variant; give one entry or more.", reason="empty-list")
+        entries = tuple(self.parse(one, at=f"{self.path}.{number}") for number, one in enumerate(value))
+        period = next(
+            length
+            for length in range(1, len(entries) + 1)
+            if len(entries) % length == 0 and entries == entries[:length] * (len(entries) // length)
+        )
+        return entries[0] if period == 1 else entries[:period]
 
     def default(self, name: str) -> Any:
         """A field's default by name; it is looked up when a config is made, not when the class is."""

@@ -23,6 +23,7 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 import torch
 
 from glassformer.foundation.errors import ConfigError, UsageError
+from glassformer.foundation.place import Place
 from glassformer.foundation.plugins import loaded_plugins
 
 Precision = Literal["float32", "bf16"]
@@ -53,9 +54,11 @@ class Runtime:
         }
 
 
-def choose_runtime(*, device: str = "auto", precision: str = "auto", threads: int | None = None) -> Runtime:
-    """Chooses and applies a runtime (threads, determinism)."""
-    chosen = choose_device(device)
+def choose_runtime(
+    *, device: str = "auto", precision: str = "auto", threads: int | None = None, place: Place | None = None
+) -> Runtime:
+    """Chooses and applies a runtime (threads, determinism). ``place``: of several processes, each takes a GPU of its own."""
+    chosen = choose_device(device) if place is None else choose_device_of(place, device)
     if threads is not None:
         torch.set_num_threads(threads)
     if chosen.type == "cuda" and chosen.index is not None:
@@ -80,6 +83,23 @@ def choose_device(name: str) -> torch.device:
             reason="no-such-device",
         )
     return torch.device(name)
+
+
+def choose_device_of(place: Place, name: str) -> torch.device:
+    """The device of one of several processes: the GPU of its number on this machine; more processes than GPUs share them."""
+    if name.startswith("cuda:"):
+        raise ConfigError(
+            f"training.device={name} is one GPU, but {place.world} processes need one each; use cuda or auto.",
+            reason="one-gpu-for-all",
+        )
+    chosen = choose_device(name)
+    if chosen.type == "mps":
+        raise ConfigError(
+            f"training.device={name} is Apple's GPU, which {place.world} processes cannot share; use one process, or "
+            "training.device=cpu.",
+            reason="no-processes-on-mps",
+        )
+    return torch.device("cuda", place.local_rank % torch.cuda.device_count()) if chosen.type == "cuda" else chosen
 
 
 def choose_precision(name: str, device: torch.device) -> tuple[Precision, list[str]]:
@@ -136,14 +156,6 @@ def seed_torch(seed: int) -> None:
 @functools.cache
 def _only_cpu() -> bool:
     return choose_device("auto").type == "cpu"
-
-
-def memory_bytes() -> int:
-    """The memory of this machine, or more than any model takes where the system does not tell."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # Windows, and some containers
-        return 1 << 62
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -123,7 +123,7 @@ class BatchDecoder:
 
 def rounds_as_float32(model: Transformer) -> bool:
     """Whether scores are computed in full float32 (or better), so that ``SLACK`` covers the rounding."""
-    weight = model.embedding.weight
+    weight = next(model.parameters())
     full = torch.get_float32_matmul_precision() == "highest" and not torch.is_autocast_enabled(weight.device.type)
     return weight.dtype == torch.float64 or (weight.dtype == torch.float32 and full)
 

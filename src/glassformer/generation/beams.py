@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from glassformer.evaluation.token_losses import evaluating
 from glassformer.foundation.errors import BadArgument, ConfigError, DataError
 from glassformer.model.kv_cache import ModelCache
 
@@ -32,12 +33,25 @@ class Continuation(NamedTuple):
 
 @dataclass(frozen=True)
 class BeamRule:
-    """``banned``: ids that no continuation may hold; probabilities are not rescaled for them."""
+    """``banned``: ids that no continuation may hold; probabilities are not rescaled for them.
+
+    ``length_penalty``: finished continuations are ranked by their log probability over their length (with the end) to this
+    power; 0 ranks by probability, which prefers short ones.
+    """
 
     end_id: int
     max_new_tokens: int
     beams: int = 1
     banned: Collection[int] = ()
+    length_penalty: float = 0.0
+
+    def rank(self, one: Continuation) -> float:
+        """What finished continuations are ordered by, the best first: minus their penalised log probability."""
+        return -one.log_probability / (len(one.ids) + 1) ** self.length_penalty
+
+    def most(self, log_probability: float, room: int) -> float:
+        """The best rank that a continuation of this probability can still reach in ``room`` tokens."""
+        return -log_probability / (room + 1) ** self.length_penalty
 
     def __post_init__(self) -> None:
         if self.beams < 1:
@@ -45,11 +59,15 @@ class BeamRule:
 
 
 @torch.no_grad()
-def search_one(model: Any, prompt: Sequence[int], rule: BeamRule) -> list[Continuation]:
-    """The reference implementation: each step reads the whole text of every beam. The best first, at most ``rule.beams``."""
+def search_one(model: Any, prompt: Sequence[int], rule: BeamRule, *, room: int | None = None) -> list[Continuation]:
+    """The reference implementation: each step reads the whole text of every beam. The best first, at most ``rule.beams``.
+
+    ``room``: the most tokens of this one, if fewer than ``rule.max_new_tokens``.
+    """
     device = next(model.parameters()).device
     live, done = [Continuation((), 0.0, False)], list[Continuation]()
-    for _ in range(_rooms(model, [prompt], rule)[0]):
+    (room,) = _rooms(model, [prompt], rule, None if room is None else [room])
+    for _ in range(room):
         found = []
         for beam in live:
             ids_1T = torch.tensor([[*prompt, *beam.ids]], device=device)
@@ -59,8 +77,8 @@ def search_one(model: Any, prompt: Sequence[int], rule: BeamRule) -> list[Contin
         found.sort(key=lambda one: -one[2])
         done += [Continuation(beam.ids, total, True) for beam, token, total in found[: rule.beams] if token == rule.end_id]
         going = [Continuation((*beam.ids, token), total, False) for beam, token, total in found if token != rule.end_id]
-        live, done = going[: rule.beams], sorted(done, key=lambda one: -one.log_probability)[: rule.beams]
-        if len(done) == rule.beams and done[-1].log_probability >= live[0].log_probability:
+        live, done = going[: rule.beams], sorted(done, key=rule.rank)[: rule.beams]
+        if len(done) == rule.beams and rule.rank(done[-1]) <= rule.most(live[0].log_probability, room):
             break
     return (done + live)[: rule.beams] if done else live
 
@@ -71,13 +89,16 @@ def search(model: Any, prompts: Sequence[Sequence[int]], rule: BeamRule, *, batc
     if not prompts:
         return []
     _rooms(model, prompts, rule)
-    rows = max(1, min(batch_size, _rows_that_fit(model, max(map(len, prompts)) + rule.max_new_tokens) // rule.beams))
+    if not hasattr(model, "new_cache"):  # a network of a user's own
+        with evaluating(model):
+            return [search_one(model, prompt, rule) for prompt in prompts]
+    rows = max(1, min(batch_size, rows_that_fit(model, max(map(len, prompts)) + rule.max_new_tokens) // rule.beams))
     found: list[list[Continuation]] = [[] for _ in prompts]
     training = model.training
     model.eval()
     try:
         for together in _batches(prompts, rows, padded=model.new_cache().rewinds):
-            for at, result in zip(together, _search_batch(model, [prompts[at] for at in together], rule)):
+            for at, result in zip(together, search_batch(model, [prompts[at] for at in together], rule)):
                 found[at] = result
     finally:
         model.train(training)
@@ -92,9 +113,13 @@ def _batches(prompts: Sequence[Sequence[int]], rows: int, *, padded: bool) -> It
         yield from (places[begin : begin + rows] for begin in range(0, len(places), rows))
 
 
-def _search_batch(model: Any, prompts: Sequence[Sequence[int]], rule: BeamRule) -> list[list[Continuation]]:
+@torch.no_grad()
+def search_batch(
+    model: Any, prompts: Sequence[Sequence[int]], rule: BeamRule, *, rooms: Sequence[int] | None = None
+) -> list[list[Continuation]]:
+    """The same for prompts that are read as one batch, by a model in evaluation mode. ``rooms``: as ``room`` of each."""
     device, beams = next(model.parameters()).device, rule.beams
-    rows, rooms = len(prompts), _rooms(model, prompts, rule)
+    rows, rooms = len(prompts), _rooms(model, prompts, rule, rooms)
     room, rooms_B = max(rooms), torch.tensor(rooms, device=device)
     lengths_B = torch.tensor([len(prompt) for prompt in prompts], device=device)
     capacity = min(model.dims.context, max(map(len, prompts)) + room)
@@ -116,14 +141,15 @@ def _search_batch(model: Any, prompts: Sequence[Sequence[int]], rule: BeamRule) 
         from_BC, total_BC = best.indices // many, best.values
         token_BC = token_BKM.flatten(1).gather(1, best.indices)
         ends_BC = token_BC == rule.end_id
-        _keep_ended(done, tokens_BKT, from_BC, total_BC, ends_BC & open_B[:, None], step, beams)
+        _keep_ended(done, tokens_BKT, from_BC, total_BC, ends_BC & open_B[:, None], step, rule)
         # The best that go on, in order: ended ones are sorted behind all others.
         chosen_BK = torch.argsort(ends_BC.int(), dim=1, stable=True)[:, :beams]
         parent_BK, total_BK = from_BC.gather(1, chosen_BK), total_BC.gather(1, chosen_BK)
         tokens_BKT = tokens_BKT.gather(1, parent_BK[:, :, None].expand_as(tokens_BKT))
         tokens_BKT[:, :, step] = token_BC.gather(1, chosen_BK)
-        lowest = [row[-1].log_probability if len(row) == beams else -torch.inf for row in done]
-        open_B = (torch.tensor(lowest, device=device) < total_BK[:, 0]) & (rooms_B > step + 1)
+        worst = [rule.rank(row[-1]) if len(row) == beams else torch.inf for row in done]
+        best_B = -total_BK[:, 0] / (rooms_B + 1.0) ** rule.length_penalty
+        open_B = (torch.tensor(worst, device=device) > best_B) & (rooms_B > step + 1)
         _keep_unfinished(live, tokens_BKT, total_BK, [row for row in range(rows) if rooms[row] == step + 1], step)
         if step + 1 == room or not open_B.any():
             break
@@ -145,17 +171,17 @@ def _keep_ended(
     total_BC: Tensor,
     ends_BC: Tensor,
     step: int,
-    beams: int,
+    rule: BeamRule,
 ) -> None:
     """Adds the candidates that ended among the ``beams`` best of their prompt."""
-    rows_N, places_N = ends_BC[:, :beams].nonzero(as_tuple=True)
+    rows_N, places_N = ends_BC[:, : rule.beams].nonzero(as_tuple=True)
     if not len(rows_N):
         return
     texts = tokens_BKT[rows_N, from_BC[rows_N, places_N], :step].tolist()
     for row, ids, total in zip(rows_N.tolist(), texts, total_BC[rows_N, places_N].tolist()):
         done[row].append(Continuation(tuple(ids), total, True))
-        done[row].sort(key=lambda one: -one.log_probability)
-        del done[row][beams:]
+        done[row].sort(key=rule.rank)
+        del done[row][rule.beams :]
 
 
 def _keep_unfinished(live: list[list[Continuation]], tokens_BKT: Tensor, total_BK: Tensor, rows: list[int], step: int) -> None:
@@ -185,7 +211,7 @@ def _log_probabilities(scores_NV: Tensor, rule: BeamRule) -> Tensor:
     return scores_NV
 
 
-def _rooms(model: Any, prompts: Sequence[Sequence[int]], rule: BeamRule) -> list[int]:
+def _rooms(model: Any, prompts: Sequence[Sequence[int]], rule: BeamRule, own: Sequence[int] | None = None) -> list[int]:
     """How many ids can follow each prompt; one that leaves no room is a sentence."""
     if not model.dims.causal:
         raise ConfigError("model.causal=false cannot answer: each token would see the ones after it.", reason="not-causal")
@@ -196,9 +222,11 @@ def _rooms(model: Any, prompts: Sequence[Sequence[int]], rule: BeamRule) -> list
                 f"Prompt {number} has {len(prompt)} tokens, but the model reads 1 to {context}; shorten it.",
                 reason="prompt-length",
             )
-    return [max(1, min(rule.max_new_tokens, context - len(prompt) + 1)) for prompt in prompts]
+    most = [rule.max_new_tokens] * len(prompts) if own is None else own
+    return [max(1, min(room, rule.max_new_tokens, context - len(prompt) + 1)) for prompt, room in zip(prompts, most)]
 
 
-def _rows_that_fit(model: Any, length: int) -> int:
+def rows_that_fit(model: Any, length: int) -> int:
+    """Rows of this length whose keys and values fit into memory."""
     room = CACHE_BYTES.get(model.embedding.weight.device.type, 1 << 30)
     return max(1, room // max(1, model.cache_bytes(rows=1, capacity=min(model.dims.context, length))))

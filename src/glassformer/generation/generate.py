@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -19,9 +20,10 @@ from glassformer.foundation.errors import BadArgument, ConfigError, DataError, O
 from glassformer.foundation.seeds import derive_seed
 from glassformer.generation.batch import BatchDecoder, modules_of, rounds_as_float32
 from glassformer.generation.cuda.graphs import can_capture
-from glassformer.generation.reference import next_scores, next_token
+from glassformer.generation.reference import device_of, next_scores, next_token
 from glassformer.generation.sampling import Sampling
 from glassformer.generation.sequence import Generated, OnToken, Stop, TokenSequence
+from glassformer.model.network import Network
 from glassformer.model.transformer import Transformer
 
 __all__ = ["Generated", "OnToken", "Stop", "generate"]
@@ -31,7 +33,7 @@ CACHE_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}
 
 
 def generate(
-    model: Transformer,
+    model: Network,
     prompts: Sequence[Sequence[int]],
     *,
     max_new_tokens: int,
@@ -88,8 +90,8 @@ def _set_training(modules: list[nn.Module], training: bool) -> None:
         module.training = training
 
 
-def _run(model: Transformer, sequences: list[TokenSequence], sampling: Sampling, *, use_cache: bool, batch_size: int) -> None:
-    if not use_cache or (cache_misleads(model) and not rounds_as_float32(model)):
+def _run(model: Network, sequences: list[TokenSequence], sampling: Sampling, *, use_cache: bool, batch_size: int) -> None:
+    if not use_cache or not has_cache(model) or (cache_misleads(model) and not rounds_as_float32(model)):
         for sequence in sequences:
             while sequence.reason is None:
                 sequence.accept(next_token(model, sequence, sampling))
@@ -105,6 +107,11 @@ def _run(model: Transformer, sequences: list[TokenSequence], sampling: Sampling,
             BatchDecoder(model, sampling, rows=rows, capacity=capacity).run(sequences)
 
 
+def has_cache(model: Network) -> TypeGuard[Transformer]:
+    """Whether it reads tokens in pieces; a network of a user's own reads its whole window again for every token."""
+    return hasattr(model, "new_cache")
+
+
 def cache_misleads(model: Transformer) -> bool:
     """Whether a part is known to give other scores with a cache. In float32 the comparison with the reference notices."""
     return any("cache" in part.breaks for part in model.config.parts)
@@ -112,19 +119,19 @@ def cache_misleads(model: Transformer) -> bool:
 
 def rows_that_fit(model: Transformer, capacity: int) -> int:
     """How many rows of keys and values the cache may hold; how many sequences run at once changes none of them."""
-    room = CACHE_BYTES.get(model.embedding.weight.device.type, 2 << 30)
+    room = CACHE_BYTES.get(device_of(model).type, 2 << 30)
     return max(1, room // max(1, model.cache_bytes(rows=1, capacity=capacity)))
 
 
 @contextmanager
-def generation_modes(model: Transformer) -> Iterator[None]:
+def generation_modes(model: Network) -> Iterator[None]:
     """Modes of torch that are wrong for generation on a GPU are off inside.
 
     The deterministic mode sorts the positions of every indexed write, which costs more than the step; the positions written
     in the cache are distinct, so no order can matter. cuDNN's attention makes a plan for every new shape, which takes as long
     as reading thousands of tokens, and the shapes of sequences keep changing.
     """
-    if model.embedding.weight.device.type != "cuda":
+    if device_of(model).type != "cuda":
         yield
         return
     mode, plans = torch.get_deterministic_debug_mode(), torch.backends.cuda.cudnn_sdp_enabled()
@@ -137,7 +144,7 @@ def generation_modes(model: Transformer) -> Iterator[None]:
         torch.backends.cuda.enable_cudnn_sdp(plans)
 
 
-def _prompt_ids(prompt: Sequence[int], prompt_index: int, model: Transformer, start_id: int | None) -> list[int]:
+def _prompt_ids(prompt: Sequence[int], prompt_index: int, model: Network, start_id: int | None) -> list[int]:
     ids = list(prompt)
     if not ids:
         if start_id is None:
@@ -157,7 +164,7 @@ def _prompt_ids(prompt: Sequence[int], prompt_index: int, model: Transformer, st
     return ids
 
 
-def _check(model: Transformer, max_new_tokens: int, batch_size: int, prompts: int, seeds: Sequence[int] | None) -> None:
+def _check(model: Network, max_new_tokens: int, batch_size: int, prompts: int, seeds: Sequence[int] | None) -> None:
     if not model.dims.causal:
         raise ConfigError(
             "model.causal=false cannot generate: each token would see the ones after it; train a causal model "
@@ -175,13 +182,13 @@ def _check(model: Transformer, max_new_tokens: int, batch_size: int, prompts: in
 
 
 @torch.no_grad()
-def scores_in_generation(model: Transformer, prompts: Sequence[Sequence[int]]) -> Tensor:
+def scores_in_generation(model: Network, prompts: Sequence[Sequence[int]]) -> Tensor:
     """The scores of the token after each prompt by the decoder that generates, float32 [N, V]; for checks of what really runs.
 
     ``model``: in evaluation mode and its precision. All ids but the last are read into the KV cache, the last one takes a
     step; on CUDA that of the graphs and kernels in ``cuda/``.
     """
-    if cache_misleads(model):  # such a model generates by the reference implementation
+    if not has_cache(model) or cache_misleads(model):  # such a model generates by the reference implementation
         return scores_by_reference(model, prompts)
     sequences = _sequences(model, prompts)
     capacity = min(model.dims.context, max(map(len, prompts)) + 1)
@@ -199,12 +206,12 @@ def scores_in_generation(model: Transformer, prompts: Sequence[Sequence[int]]) -
 
 
 @torch.no_grad()
-def scores_by_reference(model: Transformer, prompts: Sequence[Sequence[int]]) -> Tensor:
+def scores_by_reference(model: Network, prompts: Sequence[Sequence[int]]) -> Tensor:
     """The same by the reference implementation: whole windows, no cache."""
     return torch.cat([next_scores(model, sequence) for sequence in _sequences(model, prompts)])
 
 
-def _sequences(model: Transformer, prompts: Sequence[Sequence[int]]) -> list[TokenSequence]:
+def _sequences(model: Network, prompts: Sequence[Sequence[int]]) -> list[TokenSequence]:
     return [
         TokenSequence(prompt_index=row, ids=list(ids), seed=row, context=model.dims.context, max_new_tokens=1)
         for row, ids in enumerate(prompts)

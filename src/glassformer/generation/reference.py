@@ -9,22 +9,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.foundation.errors import Diverged
 from glassformer.generation.sampling import Sampling, choose
 from glassformer.generation.sequence import TokenSequence, window_start
-from glassformer.model.transformer import Transformer
+from glassformer.model.network import Network
 
 
-def next_token(model: Transformer, sequence: TokenSequence, sampling: Sampling) -> int:
+def device_of(model: nn.Module) -> torch.device:
+    """Where its weights are."""
+    return next(model.parameters()).device
+
+
+def next_token(model: Network, sequence: TokenSequence, sampling: Sampling) -> int:
     """The sequence's next id."""
     return choose_next(next_scores(model, sequence), sequence, sampling)
 
 
-def next_scores(model: Transformer, sequence: TokenSequence) -> Tensor:
+def next_scores(model: Network, sequence: TokenSequence) -> Tensor:
     """The scores of the next id, [1, V]."""
-    features_1TD = model.features(torch.tensor([sequence.window], device=model.embedding.weight.device))
+    features_1TD = model.features(torch.tensor([sequence.window], device=device_of(model)))
     scores_1V = model.head(features_1TD[:, -1:])[:, -1].float()
     if not scores_1V.isfinite().all():
         raise Diverged(
@@ -59,13 +64,13 @@ class TokenChoice:
     alternatives: tuple[tuple[int, float], ...]
 
 
-def token_choices(model: Transformer, prompt: Sequence[int], new: Sequence[int], *, top: int = 5) -> list[TokenChoice]:
+def token_choices(model: Network, prompt: Sequence[int], new: Sequence[int], *, top: int = 5) -> list[TokenChoice]:
     """The probability of each id of ``new``, which continues ``prompt``, and the most probable ids at its place.
 
     The probabilities are the network's own: temperature, top-k and the like change which token is taken, not these.
     """
     ids, context, found = [*prompt, *new], model.dims.context, list[TokenChoice]()
-    device = model.embedding.weight.device
+    device = device_of(model)
     places = list(range(len(prompt), len(ids)))
     with torch.no_grad():
         while places:

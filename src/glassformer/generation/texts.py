@@ -103,11 +103,12 @@ def prompt_notes(tokenizer: Tokenizer, prompts: Sequence[str], context: int) -> 
 
 
 def prompt_ids(tokenizer: Tokenizer, prompt: str) -> list[int]:
-    """An empty prompt begins like a document: with the start mark, or else with a line break."""
+    """An empty prompt begins like a document: with the start mark, or else with a line break, or (words have none) after a
+    full stop."""
     if prompt or tokenizer.start_id is not None:
         start = [] if tokenizer.start_id is None else [tokenizer.start_id]
         return [*start, *tokenizer.encode(prompt)]
-    return tokenizer.encode("\n")
+    return tokenizer.encode("\n") or tokenizer.encode(".")
 
 
 @final

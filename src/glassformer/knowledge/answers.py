@@ -87,7 +87,7 @@ class AnswersConfig(ObjectiveConfig):
 
     reads: ClassVar[tuple[str, ...]] = ("text", "questions")
     judged_on: ClassVar[str] = "questions"
-    laws: ClassVar[frozenset[str]] = frozenset({"causality"})
+    laws: ClassVar[frozenset[str]] = frozenset({"causality", "cache"})
     metrics: ClassVar[tuple[Metric, ...]] = ANSWER_METRICS
     baselines: ClassVar[Mapping[str, type[Baseline]]] = ANSWER_BASELINES
 

@@ -1,23 +1,26 @@
 """Hook points ("places") of a network by name; activations captured there in a pass, or replaced inside a ``with``.
 
 Our models have taps. A transformers encoder has none, so its self-attention modules and layers serve as places; they return
-attention weights only in eager mode. Everything lasts for one pass or for a ``with``: hooks are removed, modes and random
-generators restored, and the network's output is bit-identical afterwards.
+attention weights only in eager mode. Of a network of a user's own every module is a place. Everything lasts for one pass or
+for a ``with``: hooks are removed, modes and random generators restored, and the network's output is bit-identical afterwards.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, final
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from glassformer.foundation.errors import UnknownName, UsageError
 from glassformer.model.network import Network
+from glassformer.model.own_network import OwnNetwork
 from glassformer.model.tap import BY_HEAD, PATTERN, STREAM, Tap
 
 Change = Callable[[Tensor], Tensor]
@@ -28,18 +31,33 @@ _PROJECTS_ITSELF = ("out_lin", "o", "out_proj", "dense")
 
 @dataclass(frozen=True)
 class Place:
-    """``part``: which part of the module's output; ``heads``: the number of heads to split a vector into."""
+    """``part``: which part of the module's output; ``heads``: the number of heads to split a vector into; ``call``: which of
+    the module's ``calls`` in one pass (more than one where layers share a block)."""
 
     name: str
     axes: tuple[str, ...]
     module: nn.Module
     part: Literal["whole", "first", "weights"] = "whole"
     heads: int = 0
+    call: int = 0
+    calls: int = 1
+
+    def hook(self, react: Callable[[Any], Any]) -> RemovableHandle:
+        """``react`` gets the module's output at this place and may return another one."""
+        seen = itertools.count()
+        return self.module.register_forward_hook(
+            lambda module, inputs, output: react(output) if next(seen) % self.calls == self.call else None
+        )
 
     def read(self, output: Any) -> Tensor:
         """The place's activation from the module's output."""
         value: Tensor = output if isinstance(output, Tensor) else output[1 if self.part == "weights" else 0]
         return value.unflatten(-1, (self.heads, -1)).transpose(1, 2) if self.heads else value
+
+    def is_in(self, output: Any) -> bool:
+        """Whether there is such an activation: a module of a user's own may give anything."""
+        first = output[0] if isinstance(output, tuple | list) and output else output
+        return isinstance(first, Tensor) and first.ndim > 1 if self.part == "first" else True
 
     def replaced(self, output: Any, value: Tensor) -> Any:
         """The module's output with another activation at this place."""
@@ -61,7 +79,8 @@ class Places:
         taps = {
             name: Place(name, part.axes, part) for name, part in network.named_modules() if isinstance(part, Tap) and part.axes
         }
-        self.by_name = taps or _of_transformers(network)
+        taps = _by_layer(taps, getattr(network, "order", ()))
+        self.by_name = taps or _of_transformers(network) or _of_modules(network)
 
     def __getitem__(self, name: str) -> Place:
         if name not in self.by_name:
@@ -96,6 +115,20 @@ class Places:
         return None
 
 
+def _by_layer(taps: dict[str, Place], order: Sequence[int]) -> dict[str, Place]:
+    """The same, with the taps of a block that several layers apply once for each, under the layer's number: ``layers.N...``."""
+    if len(set(order)) == len(order):
+        return taps
+    found = {name: place for name, place in taps.items() if not name.startswith("blocks.")}
+    for layer, block in enumerate(order):
+        start, call, calls = f"blocks.{block}.", order[:layer].count(block), order.count(block)
+        for name, place in taps.items():
+            if name.startswith(start):
+                of_layer = f"layers.{layer}.{name.removeprefix(start)}"
+                found[of_layer] = replace(place, name=of_layer, call=call, calls=calls)
+    return found
+
+
 def _layer_of(name: str) -> int | None:
     """The first number in a dotted name."""
     return next((int(part) for part in name.split(".") if part.isdigit()), None)
@@ -119,6 +152,18 @@ def _of_transformers(network: Any) -> dict[str, Place]:
     return found
 
 
+def _of_modules(network: Network) -> dict[str, Place]:
+    """Every module inside a network of a user's own that is called; what it gives may have other axes."""
+    if not isinstance(network, OwnNetwork):
+        return {}
+    called = {
+        name: part
+        for name, part in network.module.named_modules(prefix="module")
+        if part is not network.module and not isinstance(part, nn.ModuleList | nn.ModuleDict)
+    }
+    return {name: Place(name, tuple(STREAM.split()), part, "first") for name, part in called.items()}
+
+
 @dataclass(frozen=True)
 class Captured:
     """``scores``: the logits; ``values``: activations by place name."""
@@ -128,20 +173,23 @@ class Captured:
 
 
 def capture(places: Places, ids_BT: Tensor, names: Sequence[str] = (), *, hidden_BS: Tensor | None = None) -> Captured:
-    """One forward pass. ``hidden_BS``: True at positions that no query may attend to."""
+    """One forward pass. ``hidden_BS``: True at positions that no query may attend to. A place that this pass does not call, or
+    that gives no tensor, is missing among the values."""
     values: dict[str, Tensor] = {}
     network, rows = places.network, len(ids_BT)
 
-    def keep(place: Place) -> Callable[..., None]:
-        def hook(module: Any, inputs: Any, output: Any) -> None:
-            value = place.read(output).detach()
-            values[place.name] = value.expand(rows, *value.shape[1:]).clone()  # a pattern may be the same for all rows
+    def keep(place: Place) -> Callable[[Any], None]:
+        def hook(output: Any) -> None:
+            if place.is_in(output):
+                value = place.read(output).detach()
+                one_for_all = value.shape[0] == 1  # a pattern may be the same for all rows
+                values[place.name] = value.expand(rows, *value.shape[1:]).clone() if one_for_all else value.clone()
 
         return hook
 
     with ExitStack() as after, quiet(network):
         for place in [places[name] for name in names]:
-            after.callback(place.module.register_forward_hook(keep(place)).remove)
+            after.callback(place.hook(keep(place)).remove)
         scores = network(ids_BT, key_padding_mask_BS=hidden_BS)
     return Captured(scores.detach(), values)
 
@@ -159,13 +207,13 @@ def hidden_mask(ids_BT: Tensor, hide: Sequence[int]) -> Tensor | None:
 def changed(places: Places, changes: Mapping[str, Change]) -> Iterator[None]:
     """Inside the ``with`` the activations at these places are replaced. ``capture`` sees the replaced values."""
 
-    def write(place: Place, change: Change) -> Callable[..., Any]:
-        return lambda module, inputs, output: place.replaced(output, change(place.read(output).clone()))
+    def write(place: Place, change: Change) -> Callable[[Any], Any]:
+        return lambda output: place.replaced(output, change(place.read(output).clone()))
 
     with ExitStack() as after:
         for name, change in changes.items():
             place = places[name]
-            after.callback(place.module.register_forward_hook(write(place, change)).remove)
+            after.callback(place.hook(write(place, change)).remove)
         yield
 
 

@@ -159,7 +159,7 @@ def _copying(places: Places, values: Any, ids_BT: Tensor, attention_BLHTS: Float
     ):
         return None
     scores = []
-    for layer, block in enumerate(network.blocks):
+    for layer, block in enumerate(network.blocks[number] for number in network.order):
         attention = next((part for part in block.modules() if hasattr(part, "merge") and hasattr(part, "output")), None)
         if attention is None:
             return None

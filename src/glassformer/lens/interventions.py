@@ -33,6 +33,8 @@ HOW = ("zero", "mean", "resample")
 def require_head(places: Places, layer: int, head: int | None = None) -> None:
     """Raises if there is no such layer or head."""
     dims = places.network.dims
+    if not dims.layers:
+        raise BadArgument("layer", layer, "the layers of this network, if it has any, are not known; leave it out")
     if not 0 <= layer < dims.layers:
         raise BadArgument("layer", layer, f"this network has the layers 0 to {dims.layers - 1}; give one of them")
     if head is not None and not 0 <= head < dims.heads:

@@ -14,15 +14,19 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from glassformer.foundation.errors import BadArgument, UsageError
 from glassformer.lens import head_statistics
-from glassformer.lens.capture import Places, capture, hidden_mask
+from glassformer.lens.capture import Places, capture, hidden_mask, quiet
 from glassformer.lens.head_statistics import HeadScores, head_scores
 from glassformer.lens.interventions import HeadEffects, ablated, head_effects, patched, patching_effects, require_head
 from glassformer.lens.logit_lens import LogitLens, logit_lens, token_losses
+from glassformer.model.config import ModelConfig
 from glassformer.model.network import Network
+from glassformer.model.own_network import OwnNetwork
+from glassformer.model.tap import STREAM
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,6 +58,8 @@ class Look:
         wrong = [position for position in hide if not 0 <= position < len(ids)]
         if wrong:
             raise BadArgument("hide", wrong[0], f"this text has the positions 0 to {len(ids) - 1}; give one of them")
+        if hide and "anywhere" not in network.hides:
+            raise BadArgument("hide", hide[0], "this network cannot be told to ignore a token; leave it out")
         self.name = f"step {name}" if name.isdigit() else name
         self.network, self.tokenizer, self.ids, self.hidden = network, tokenizer, list(ids), sorted(set(hide))
         self.labels = tuple(labels)
@@ -74,11 +80,15 @@ class Look:
         missing = [layer for layer, name in enumerate(self.places.patterns) if name is None]
         if not missing and self.places.patterns:
             return None
-        kind = getattr(getattr(getattr(self.network, "config", None), "mixer", None), "kind", None)
-        what = f"model.mixer={kind}" if kind else type(self.network).__name__
+        config, what = getattr(self.network, "config", None), type(self.network).__name__
+        if isinstance(config, ModelConfig):
+            what = f"model.mixer={config.of_layer(missing[0] if missing else 0).mixer.kind}"
+        elif isinstance(self.network, OwnNetwork):
+            what = f"model.kind={self.network.config.kind}"
+        there = "losses and the logit lens" if self.places.streams else "losses, gradients and the outputs of its modules"
         return (
             f"{what} forms no attention pattern{f' in layer {missing[0]}' if missing else ''}, so there is no map to show; "
-            "losses and the logit lens are there."
+            f"{there} are there."
         )
 
     @cached_property
@@ -136,6 +146,42 @@ class Look:
         if not dims.causal or dims.outputs is not None or self._found.scores.dim() != 3:
             return None
         return token_losses(self._found.scores[0].cpu(), torch.tensor(self.ids))
+
+    @cached_property
+    def gradients(self) -> np.ndarray | None:
+        """Of the summed loss of this text: the length of its gradient at the vector of each token. Which tokens move it.
+
+        None if the network predicts no next token, or has no table of token vectors.
+        """
+        table = getattr(self.network, "embedding", None)
+        if self.losses is None or len(self.ids) < 2 or not isinstance(table, nn.Module):
+            return None
+        found: list[Tensor] = []
+
+        def hook(module: nn.Module, inputs: Any, output: Tensor) -> Tensor | None:
+            if output.shape[:2] != self._ids_BT.shape or not torch.equal(inputs[0], self._ids_BT):
+                return None
+            found.append(output.detach().requires_grad_())
+            return found[-1].clone()  # a leaf may not be written into
+
+        handle = table.register_forward_hook(hook)
+        try:
+            with quiet(self.network), torch.enable_grad():
+                scores_TV = self.network(self._ids_BT, key_padding_mask_BS=self._mask())[0, :-1].double()
+                loss = F.cross_entropy(scores_TV, self._ids_BT[0, 1:], reduction="sum")
+                gradients = torch.autograd.grad(loss, found, allow_unused=True) if found else ()
+        finally:
+            handle.remove()
+        sizes = [gradient[0].norm(dim=-1).cpu().numpy() for gradient in gradients if gradient is not None]
+        return np.sum(sizes, axis=0) if sizes else None
+
+    @cached_property
+    def sizes(self) -> dict[str, np.ndarray]:
+        """The root mean square of what each place gives, by position: of the places that give a vector per position."""
+        names = [name for name, place in self.places.by_name.items() if place.axes == tuple(STREAM.split())]
+        values = capture(self.places, self._ids_BT, names, hidden_BS=self._mask()).values
+        vectors = {name: value[0] for name, value in values.items() if value.ndim == 3 and value.shape[1] == len(self.ids)}
+        return {name: value.float().square().mean(-1).sqrt().cpu().numpy() for name, value in vectors.items()}
 
     def rollout(self) -> np.ndarray:
         """Attention rollout after each layer, [layer, query, key]."""
@@ -216,19 +262,24 @@ class Look:
         """Plain values: tokens, attention [layer][head][query][key], and the readouts."""
         if layer is not None:
             require_head(self.places, layer, head)
+        losses = self.losses
+        common = {"tokens": self.queries, "ids": self.ids, "model": self.name, "hidden": self.hidden}
+        common["losses"] = None if losses is None else [_number(nats) for nats in losses]
+        if self.no_attention and layer is None:
+            gradients = self.gradients
+            return common | {
+                "attention": None,
+                "no_attention": self.no_attention,
+                "gradients": None if gradients is None else [_number(size) for size in gradients],
+                "sizes": {name: [_number(size) for size in by_position] for name, by_position in self.sizes.items()},
+            }
         layers = [layer] if layer is not None else list(range(len(self.attention)))
         heads = [head] if head is not None else list(range(self.attention.shape[1]))
         chosen = self.attention[layers][:, heads].astype(np.float64).round(8)
-        losses = self.losses
-        document = {
-            "tokens": self.queries,
-            "ids": self.ids,
-            "model": self.name,
-            "hidden": self.hidden,
+        document = common | {
             "layers": layers,
             "heads": heads,
             "attention": chosen.tolist(),
-            "losses": None if losses is None else [_number(nats) for nats in losses],
             "scores": [row for row in self.head_table() if row["layer"] in layers and row["head"] in heads],
             "faults": self.faults,
         }

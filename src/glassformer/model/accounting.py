@@ -6,17 +6,21 @@ variant is counted. All of it by part.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from glassformer.model.config import ModelConfig
-from glassformer.model.dims import matmul_flops
+from glassformer.model.config import LayerChoices, ModelConfig, entries
+from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.losses import summed_cross_entropy
 from glassformer.model.slots import PartConfig
 from glassformer.model.transformer import Transformer
+
+Copies = Iterable[tuple[Dims, PartConfig]]
+"""Choices, each with the sizes it is built with."""
 
 
 @dataclass(frozen=True)
@@ -69,32 +73,54 @@ def parts_of(
     config: ModelConfig, vocabulary: int, *, outputs: int | None = None, batch: int = 1, length: int | None = None
 ) -> tuple[PartCost, ...]:
     """Parameters and FLOPs by part, from the formulas alone."""
-    dims, rows = config.dims(vocabulary, outputs), length or config.context
-    layers, norms = dims.layers, dims.layers * config.block.norms + config.block.norm_at_end + config.embedding_norm
+    dims, rows, last = config.dims(vocabulary, outputs), length or config.context, config.last_layer
     output_flops = matmul_flops(batch * rows, dims.attention_width, dims.width)
+    blocks = [(replace(dims, layer=block), config.of_layer(block)) for block in range(config.num_blocks)]
+    layers = [blocks[block] for block in config.order]
 
-    def part(slot: str, copies: int, choice: PartConfig) -> PartCost:
-        forward, backward = choice.flops(dims, batch, rows), choice.backward_flops(dims, batch, rows)
+    def part(slot: str, once: Iterable[PartConfig], copies: Copies = (), applied: Copies = ()) -> PartCost:
+        """All copies of one slot's choices: ``once`` for the whole model, ``copies`` with the block they stand in. The blocks
+        have parameters, the layers that apply them have FLOPs."""
+        alone = [(dims, choice) for choice in once]
+        made, run = [*alone, *copies], [*alone, *applied]
+        kinds = ", ".join(dict.fromkeys(choice.kind for _, choice in made))
         return PartCost(
-            f"{slot} ({choice.kind})", copies, copies * choice.parameters(dims), copies * forward, copies * backward
+            f"{slot} ({kinds})" if kinds else slot,
+            len(made),
+            sum(choice.parameters(at) for at, choice in made),
+            sum(choice.flops(at, batch, rows) for at, choice in run),
+            sum(choice.backward_flops(at, batch, rows) for at, choice in run),
         )
 
+    def in_layers(slot: str, choose: Callable[[LayerChoices], Sequence[PartConfig]]) -> PartCost:
+        copies, applied = ([(at, each) for at, one in place for each in choose(one)] for place in (blocks, layers))
+        return part(slot, (), copies, applied)
+
+    chosen = entries(config.positions)
+    distinct = [choice for number, choice in enumerate(chosen) if choice not in chosen[:number]]
+    norms = [config.of_layer(0).norm] * config.embedding_norm + [last.norm] * last.block.norm_at_end
     return (
         PartCost("embedding", 1, (dims.vocabulary + config.segments) * dims.width, 0, 0),
-        part("positions", 1, config.positions),
-        part("mixer", layers, config.mixer),
-        part("merge", layers, config.merge),
+        part("positions", distinct),
+        in_layers("mixer", lambda one: [one.mixer]),
+        in_layers("merge", lambda one: [one.merge]),
         PartCost(
             "output projection",
-            layers,
-            layers * dims.linear_parameters(dims.attention_width, dims.width),
-            layers * output_flops,
-            layers * 2 * output_flops,
+            len(blocks),
+            len(blocks) * dims.linear_parameters(dims.attention_width, dims.width),
+            len(layers) * output_flops,
+            len(layers) * 2 * output_flops,
         ),
-        part("feedforward", layers, config.feedforward),
-        part("block", layers, config.block),
-        part("norm", norms, config.norm),
-        part("head", 1, config.head),
+        in_layers("feedforward", lambda one: [one.feedforward] * one.block.feedforwards),
+        in_layers("block", lambda one: [one.block]),
+        part(
+            "norm",
+            norms,
+            [(at, one.norm) for at, one in blocks for _ in range(one.block.norms)],
+            [(at, one.norm) for at, one in layers for _ in range(one.block.norms)],
+        ),
+        part("stack", [config.stack]),
+        part("head", [config.head]),
     )
 
 
@@ -123,7 +149,7 @@ def activation_bytes(config: ModelConfig, vocabulary: int, *, outputs: int | Non
         return saved_bytes(model, ids_BT)
 
 
-def saved_bytes(model: Transformer, ids_BT: Tensor) -> int:
+def saved_bytes(model: nn.Module, *inputs: Tensor) -> int:
     """Bytes that one forward pass stores for its backward pass, each storage once, weights not counted."""
     weights = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
     stored: dict[int, int] = {}
@@ -137,6 +163,6 @@ def saved_bytes(model: Transformer, ids_BT: Tensor) -> int:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        scores = model(ids_BT)
-        summed_cross_entropy(scores, torch.zeros(scores.shape[:-1], dtype=torch.long, device=ids_BT.device))
+        scores = model(*inputs)
+        summed_cross_entropy(scores, torch.zeros(scores.shape[:-1], dtype=torch.long, device=scores.device))
     return sum(stored.values())

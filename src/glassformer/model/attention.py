@@ -32,6 +32,13 @@ def attention_pattern(scores_HTS: Tensor, mask_HTS: Tensor | None = None) -> Ten
     return pattern_HTS.masked_fill(~mask_HTS.any(dim=-1, keepdim=True), 0.0)
 
 
+def visible_keys(scores_HTS: Tensor, mask_HTS: Tensor | None) -> Tensor:
+    """How many keys each query sees, at least 1; broadcastable to the scores, in their precision."""
+    if mask_HTS is None:
+        return scores_HTS.new_tensor(scores_HTS.shape[-1])
+    return mask_HTS.sum(dim=-1, keepdim=True).clamp(min=1).to(scores_HTS.dtype)
+
+
 def attend(
     q_HTE: Tensor, k_HSE: Tensor, v_HSE: Tensor, mask_HTS: Tensor | None = None, *, scale: float | None = None
 ) -> Tensor:

@@ -1,18 +1,22 @@
 """Positions of the queries and which keys they may attend to: handed to every mixer beside the vectors.
 
 A key's index is its position; queries stand at ``position_ids_BT``. The causal mask (a query sees the keys up to its own
-position) then also hides the unused part of a KV cache, whatever each row's length.
+position) then also hides the unused part of a KV cache, whatever each row's length. Further masks: padding, a window, a
+prefix that everyone sees, and several documents in one row.
 """
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from glassformer.foundation.errors import UsageError
 from glassformer.model.attention import causal_mask
 from glassformer.model.dropout import DropoutMasks
+from glassformer.model.memory import Memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,13 +26,39 @@ class AttentionContext:
     causal: bool
     position_ids_BT: Tensor | None = None
     key_padding_mask_BS: Tensor | None = None
+    document_ids_BS: Tensor | None = None
+    """The document of every key: a query sees those of its own document alone."""
+    prefix_lengths_B: Tensor | None = None
+    """So many keys at the beginning of each row are seen by every query, later ones by later queries (prefix LM). Where a
+    prefix is read token by token from a cache, its first tokens cannot see its last."""
+    window: int | None = None
+    """How many keys a query sees at most: its own position and those just before it (in an encoder: on either side)."""
     dropout_masks: DropoutMasks | None = None
     """Where the blocks' dropout takes its masks from; None: torch's generator. Dropout inside attention always uses that."""
+
+    memory: Memory | None = None
+    """What an encoder made of the sources, for a decoder's cross-attention."""
+
+    @property
+    def required_memory(self) -> Memory:
+        """The memory; refused where none was given."""
+        if self.memory is None:
+            raise UsageError(
+                "This decoder attends to a source, and none was given; call network.given(memory), or features(ids, "
+                "memory=network.encode(source_ids)).",
+                reason="no-source",
+            )
+        return self.memory
 
     @property
     def has_no_extra_mask(self) -> bool:
         """Whole rows with nothing further hidden: the case that fused kernels know by themselves."""
-        return self.position_ids_BT is None and self.key_padding_mask_BS is None
+        extra = (self.position_ids_BT, self.key_padding_mask_BS, self.document_ids_BS, self.prefix_lengths_B, self.window)
+        return all(each is None for each in extra)
+
+    def within(self, window: int | None) -> AttentionContext:
+        """The same, with only the nearest ``window`` keys visible to each query; None: all."""
+        return self if window is None else replace(self, window=window)
 
     def without_keys(self, masked_S: Tensor | None) -> AttentionContext:
         """The same, with the keys where ``masked_S`` is True hidden from every query of every row; None hides nothing."""
@@ -44,10 +74,21 @@ class AttentionContext:
 
     def attention_mask(self, num_queries: int, num_keys: int, device: torch.device) -> Tensor | None:
         """bool, True where a query may attend, broadcastable to [B, H, T, S]; None when every query sees every key."""
-        mask_BTS: Tensor | None = None
+        masks_BTS: list[Tensor] = []
+        position_ids_BT = self.query_position_ids(num_queries, device)
         if self.causal:
-            mask_BTS = causal_mask(self.query_position_ids(num_queries, device), num_keys)
+            causal_BTS = causal_mask(position_ids_BT, num_keys)
+            if self.prefix_lengths_B is not None:
+                key_S = torch.arange(num_keys, device=device)
+                causal_BTS = causal_BTS | (key_S < self.prefix_lengths_B[:, None, None])
+            masks_BTS.append(causal_BTS)
+        if self.window is not None:
+            distance_BTS = position_ids_BT.unsqueeze(-1) - torch.arange(num_keys, device=device)
+            masks_BTS.append(distance_BTS.abs() < self.window)
+        if self.document_ids_BS is not None:
+            of_key_BS = self.document_ids_BS[:, :num_keys]
+            of_query_BT = of_key_BS.gather(1, position_ids_BT.expand(len(of_key_BS), -1))
+            masks_BTS.append(of_query_BT.unsqueeze(-1) == of_key_BS.unsqueeze(1))
         if self.key_padding_mask_BS is not None:
-            kept_B1S = ~self.key_padding_mask_BS[:, None, :num_keys]
-            mask_BTS = kept_B1S if mask_BTS is None else mask_BTS & kept_B1S
-        return None if mask_BTS is None else mask_BTS.unsqueeze(1)
+            masks_BTS.append(~self.key_padding_mask_BS[:, None, :num_keys])
+        return functools.reduce(torch.logical_and, masks_BTS).unsqueeze(1) if masks_BTS else None

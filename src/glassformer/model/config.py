@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
-from glassformer.foundation.runtime import memory_bytes
+from glassformer.foundation.machine import memory_bytes
 from glassformer.model.dims import Dims
 from glassformer.model.network import MODELS, NetworkConfig
 from glassformer.model.slots import (
@@ -18,6 +19,7 @@ from glassformer.model.slots import (
     MIXERS,
     NORMS,
     POSITIONS,
+    STACKS,
     BlockConfig,
     FeedforwardConfig,
     HeadConfig,
@@ -26,11 +28,38 @@ from glassformer.model.slots import (
     NormConfig,
     PartConfig,
     PositionsConfig,
+    StackConfig,
 )
 
 if TYPE_CHECKING:
     from glassformer.model.accounting import Cost
     from glassformer.model.transformer import Transformer
+
+
+T = TypeVar("T")
+P = TypeVar("P", bound=PartConfig)
+PerLayer = SerializeAsAny[T] | tuple[SerializeAsAny[T], ...]
+"""One choice for all layers, or two and more that repeat over them."""
+
+
+def entries(choice: P | tuple[P, ...]) -> tuple[P, ...]:
+    """The choices of a slot: one, or those of a list."""
+    return choice if isinstance(choice, tuple) else (choice,)
+
+
+class LayerChoices(NamedTuple):
+    """The choices that hold in one layer."""
+
+    positions: PositionsConfig
+    mixer: MixerConfig
+    merge: MergeConfig
+    norm: NormConfig
+    feedforward: FeedforwardConfig
+    block: BlockConfig
+
+
+LISTS = LayerChoices._fields
+"""The slots that may be lists."""
 
 
 @MODELS.variant("transformer")
@@ -62,14 +91,15 @@ class ModelConfig(NetworkConfig):
     """A norm after the embedding, before the first block (BERT)."""
     vocabulary: int | None = Field(default=None, ge=1, le=1 << 24)
     """Rows of the embedding, if more than the tokenizer's ids, as in some published models."""
-    positions: Annotated[SerializeAsAny[PositionsConfig], BeforeValidator(POSITIONS.parse)] = POSITIONS.default("learned")
-    mixer: Annotated[SerializeAsAny[MixerConfig], BeforeValidator(MIXERS.parse)] = MIXERS.default("dot")
-    merge: Annotated[SerializeAsAny[MergeConfig], BeforeValidator(MERGES.parse)] = MERGES.default("concat")
-    norm: Annotated[SerializeAsAny[NormConfig], BeforeValidator(NORMS.parse)] = NORMS.default("layer")
-    feedforward: Annotated[SerializeAsAny[FeedforwardConfig], BeforeValidator(FEEDFORWARDS.parse)] = FEEDFORWARDS.default(
+    positions: Annotated[PerLayer[PositionsConfig], BeforeValidator(POSITIONS.parse_layers)] = POSITIONS.default("learned")
+    mixer: Annotated[PerLayer[MixerConfig], BeforeValidator(MIXERS.parse_layers)] = MIXERS.default("dot")
+    merge: Annotated[PerLayer[MergeConfig], BeforeValidator(MERGES.parse_layers)] = MERGES.default("concat")
+    norm: Annotated[PerLayer[NormConfig], BeforeValidator(NORMS.parse_layers)] = NORMS.default("layer")
+    feedforward: Annotated[PerLayer[FeedforwardConfig], BeforeValidator(FEEDFORWARDS.parse_layers)] = FEEDFORWARDS.default(
         "gelu"
     )
-    block: Annotated[SerializeAsAny[BlockConfig], BeforeValidator(BLOCKS.parse)] = BLOCKS.default("pre")
+    block: Annotated[PerLayer[BlockConfig], BeforeValidator(BLOCKS.parse_layers)] = BLOCKS.default("pre")
+    stack: Annotated[SerializeAsAny[StackConfig], BeforeValidator(STACKS.parse)] = STACKS.default("plain")
     head: Annotated[SerializeAsAny[HeadConfig], BeforeValidator(HEADS.parse)] = HEADS.default("tied")
 
     def check_cache_inputs(self) -> Mapping[str, Any] | None:
@@ -84,27 +114,72 @@ class ModelConfig(NetworkConfig):
                 f"model.heads={self.heads} does not divide model.width={self.width}; use one of {near} heads, "
                 f"or a width such as {self.heads * max(1, round(self.width / self.heads))}."
             )
-        if not self.mixer.any_head_width and self.dims(vocabulary=1).attention_width != self.width:
+        dims = self.dims(vocabulary=1)  # no part's fit depends on the vocabulary
+        for choice in (self.stack, self.head):
+            self._require_fit(choice, dims)
+        for slot in LISTS:
+            if self.layers and len(entries(getattr(self, slot))) > self.num_blocks:
+                raise ValueError(
+                    f"model.{slot} lists {len(getattr(self, slot))} entries for {self.num_blocks} blocks "
+                    f"(model.layers={self.layers}), so some would be unused; give fewer entries or more layers."
+                )
+        for number, positions in enumerate(entries(self.positions)):
+            if number and positions.applies_to == "embedding":
+                raise ValueError(
+                    f"model.positions.{number}={positions.kind} adds to the embedding, which is done once, before the first "
+                    "layer; put it first in the list, or choose positions that act in every layer."
+                )
+        of_layers = [self.of_layer(block) for block in range(max(1, self.num_blocks))]
+        for layer, choices in enumerate(of_layers):
+            self._mixer_fits(choices.positions, choices.mixer)
+            for part in choices:
+                self._require_fit(part, replace(dims, layer=layer))
+        return self
+
+    @staticmethod
+    def _require_fit(part: PartConfig, dims: Dims) -> None:
+        incompatibility = part.incompatibility(dims)
+        if incompatibility:
+            raise ValueError(incompatibility)
+
+    def _mixer_fits(self, positions: PositionsConfig, mixer: MixerConfig) -> None:
+        if not mixer.any_head_width and self.dims(vocabulary=1).attention_width != self.width:
             raise ValueError(
                 f"model.head_width={self.head_width} with model.heads={self.heads} makes attention another width than "
-                f"model.width={self.width}, and model.mixer={self.mixer.kind} has no such form; choose dot or grouped."
+                f"model.width={self.width}, and model.mixer={mixer.kind} has no such form; choose dot or grouped."
             )
-        if self.positions.applies_to not in self.mixer.accepts_positions:
+        if positions.applies_to not in mixer.accepts_positions:
             raise ValueError(
-                f"model.positions={self.positions.kind} has no effect with model.mixer={self.mixer.kind}: it acts through "
-                f"the {self.positions.applies_to}, which this mixer does not use; choose positions that act through one of "
-                f"{sorted(self.mixer.accepts_positions - {'nothing'})}, or none."
+                f"model.positions={positions.kind} has no effect with model.mixer={mixer.kind}: it acts through "
+                f"the {positions.applies_to}, which this mixer does not use; choose positions that act through one of "
+                f"{sorted(mixer.accepts_positions - {'nothing'})}, or none."
             )
-        for part in self.parts:
-            incompatibility = part.incompatibility(self.dims(vocabulary=1))  # no part's fit depends on the vocabulary
-            if incompatibility:
-                raise ValueError(incompatibility)
-        return self
+
+    def of_layer(self, layer: int) -> LayerChoices:
+        """The choices in one block: entry ``layer`` of each list, counted on from its beginning when it ends."""
+        lists = (entries(getattr(self, slot)) for slot in LISTS)
+        return LayerChoices(*(one[layer % len(one)] for one in lists))
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The block that each layer applies."""
+        dims = self.dims(vocabulary=1)
+        return tuple(self.stack.block_of(dims, layer) for layer in range(self.layers))
+
+    @property
+    def num_blocks(self) -> int:
+        """Blocks with weights of their own: as many as layers, unless the stack shares them."""
+        return max(self.order, default=-1) + 1
 
     @property
     def parts(self) -> tuple[PartConfig, ...]:
-        """The choice in every slot."""
-        return self.positions, self.mixer, self.merge, self.norm, self.feedforward, self.block, self.head
+        """The choices in every slot."""
+        return (*(one for slot in LISTS for one in entries(getattr(self, slot))), self.stack, self.head)
+
+    @property
+    def last_layer(self) -> LayerChoices:
+        """Those of the last layer, whose norm and block also decide what stands before the head."""
+        return self.of_layer(self.order[-1] if self.layers else 0)
 
     def build(self, vocabulary: int, *, outputs: int | None = None, seed: int) -> Transformer:
         from glassformer.model.accounting import parts_of  # both know this config

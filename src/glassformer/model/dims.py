@@ -19,8 +19,12 @@ class Dims:
     causal: bool = True
     outputs: int | None = None
     """Numbers the head gives where they are not scores of the vocabulary (classes, say)."""
+    layer: int = 0
+    """Which layer a part is built for or counted in, from 0."""
     own_head_width: int | None = None
     """The width of a head of attention where it is not the heads' share of the width."""
+    own_kv_heads: int | None = None
+    """Heads of keys and values where they are fewer than those of queries."""
 
     @property
     def num_outputs(self) -> int:
@@ -30,6 +34,10 @@ class Dims:
     @property
     def head_width(self) -> int:
         return self.width // self.heads if self.own_head_width is None else self.own_head_width
+
+    @property
+    def kv_heads(self) -> int:
+        return self.heads if self.own_kv_heads is None else self.own_kv_heads
 
     @property
     def attention_width(self) -> int:

@@ -1,7 +1,8 @@
 """The interface ``Network`` that trainer, checks and evaluators use; and the slot ``model``, whose variants build one.
 
 A network is token ids -> vectors (``features``) -> numbers (``head``). The Transformer of this package is one; a pretrained
-encoder (networks/pretrained_encoder.py) is another.
+encoder (networks/pretrained_encoder.py) is another. A module of a user's own needs ``forward(ids) -> scores`` and nothing
+else: ``NetworkConfig.network`` puts it behind this interface (model/own_network.py).
 """
 
 from __future__ import annotations
@@ -10,10 +11,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import torch
+from pydantic import Field
 from torch import Tensor, nn
 
+from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.registry import Slot, VariantConfig
+from glassformer.foundation.seeds import derive_seed
 from glassformer.model.dims import Dims
+from glassformer.model.memory import Memory
 
 if TYPE_CHECKING:
     from glassformer.model.accounting import Cost
@@ -41,6 +47,35 @@ class Network(nn.Module, ABC):
         """Whether ``features`` takes ``segments_BT``, which tells the first of two texts (0) from the second (1)."""
         return False
 
+    @property
+    def reads_source(self) -> bool:
+        """Whether it reads a source and writes a target: it then has ``encode``, and ``features`` takes ``memory``."""
+        return False
+
+    @property
+    def source_vocabulary(self) -> int:
+        """How many ids a source may have."""
+        return self.dims.vocabulary
+
+    def encode(
+        self, source_ids_BS: Tensor, source_padding_BS: Tensor | None = None, *, dropout_seed: Tensor | None = None
+    ) -> Memory:
+        """What it makes of the sources. ``source_padding_BS``: True at padding."""
+        raise ConfigError(
+            "This network reads no source; for pairs of texts choose model.kind: encoder-decoder.", reason="reads-no-source"
+        )
+
+    def given(self, memory: Memory) -> Network:
+        """The network of the target alone, given what was made of the sources."""
+        raise ConfigError(
+            "This network reads no source; for pairs of texts choose model.kind: encoder-decoder.", reason="reads-no-source"
+        )
+
+    @property
+    def hides(self) -> tuple[str, ...]:
+        """Where ``key_padding_mask_BS`` may hide tokens: at the end of rows ("right"), "anywhere"; empty: it takes no mask."""
+        return "right", "anywhere"
+
     def pretrained_source(self) -> dict[str, str] | None:
         """The folder of the pretrained weights it started from and their sha256, for a run's environment; None without any."""
         return None
@@ -53,16 +88,35 @@ class Network(nn.Module, ABC):
 class NetworkConfig(VariantConfig):
     """A network by its choices. ``context`` is the longest row it reads."""
 
-    context: int
-    causal: bool
+    context: int = Field(default=128, ge=1, le=1 << 22)
+    causal: bool = True
 
-    def build(self, vocabulary: int, *, outputs: int | None = None, seed: int) -> Network:
-        """The network on the CPU in float32, initialised from ``seed``."""
+    def build(self, vocabulary: int, *, outputs: int | None = None, seed: int) -> nn.Module:
+        """A module on the CPU in float32 from token ids [B, T] to scores [B, T, ``outputs``, or else ``vocabulary``].
+
+        torch's generator is seeded before, so initial weights as torch draws them are a function of the seed.
+        """
         raise NotImplementedError
+
+    def network(self, vocabulary: int, *, outputs: int | None = None, seed: int) -> Network:
+        """What ``build`` makes, as trainer, checks and evaluators use it."""
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(derive_seed(seed, "init"))
+            built = self.build(vocabulary, outputs=outputs, seed=seed)
+        if isinstance(built, Network):
+            return built
+        if not isinstance(built, nn.Module):
+            raise ConfigError(
+                f"model.kind={self.kind}: build gives {type(built).__name__}, not a torch.nn.Module; return the network.",
+                reason="build-gives-no-module",
+            )
+        from glassformer.model.own_network import OwnNetwork  # which knows this config
+
+        return OwnNetwork(self, built, vocabulary, outputs)
 
     def shapes(self, vocabulary: int, *, outputs: int | None = None) -> nn.Module:
         """The network's parameters without their numbers (on torch's meta device), so that any size costs nothing."""
-        return self.build(vocabulary, outputs=outputs, seed=0)
+        return self.network(vocabulary, outputs=outputs, seed=0)
 
     def check_cache_inputs(self) -> Mapping[str, Any] | None:
         """What the result of a check before training depends on beside these choices and our code: checksums of pretrained
@@ -79,8 +133,10 @@ class NetworkConfig(VariantConfig):
         return setting
 
     def cost(self, vocabulary: int, *, outputs: int | None = None, batch: int) -> Cost:
-        """Parameters, FLOPs and bytes of one training step of ``batch`` rows, by part, from formulas."""
-        raise NotImplementedError
+        """Parameters, FLOPs and bytes of one training step of ``batch`` rows, by part: measured, unless a kind has formulas."""
+        from glassformer.model.own_network import measured_cost  # which knows this config
+
+        return measured_cost(self, vocabulary, outputs=outputs, batch=batch)
 
 
 MODELS: Slot[NetworkConfig] = Slot("model", "the network that is trained", "glassformer.networks")

@@ -1,4 +1,4 @@
-"""The interfaces of a model's parts: positions, mixer, merge, norm, feed-forward, block, head; and their slots.
+"""The interfaces of a model's parts: positions, mixer, merge, norm, feed-forward, block, stack, head; and their slots.
 
 A variant is one file in the slot's package: a config (choices; counts its parameters and FLOPs) above the module it
 builds. FLOPs are those of matrix products in one forward pass of the reference implementation, as torch's counter counts them.
@@ -7,13 +7,15 @@ builds. FLOPs are those of matrix products in one forward pass of the reference 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from glassformer.foundation.registry import Slot, VariantConfig
+from glassformer.model.attention import attention_pattern
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims
 from glassformer.model.kv_cache import CachePlacement, KVCache, LayerCache
@@ -65,6 +67,10 @@ class Positions(nn.Module):
         """Added to the scores, broadcastable to [B, H, T, S] (ALiBi, T5)."""
         return None
 
+    def of_layer(self, layer: int) -> Positions:
+        """Those of one layer; one object serves all layers, unless the slot is a list."""
+        return self
+
 
 class PositionsConfig(PartConfig):
     """A way to tell positions apart. ``applies_to`` names the method of ``Positions`` by which it acts."""
@@ -107,6 +113,76 @@ class MixerConfig(PartConfig):
         return 2 * dims.attention_width
 
 
+class CrossConfig(PartConfig):
+    """How the decoder of an encoder-decoder reads the source: a mixer over ``attention_context.memory``."""
+
+    def build(self, dims: Dims) -> Mixer | None:
+        """The mixer; None: there is none."""
+        raise NotImplementedError
+
+
+class QueryKeyMap(nn.Module):
+    """What happens to queries and keys before positions turn them and their products are formed; here: nothing."""
+
+    scale: float | None = None
+    """The factor on the products that fits these queries and keys; None: 1/sqrt(head width)."""
+
+    def forward(self, q_BHTE: Tensor, k_BGTE: Tensor) -> tuple[Tensor, Tensor]:
+        """Queries of H heads and keys of G heads, of the new tokens alone."""
+        return q_BHTE, k_BGTE
+
+
+class QueryKeyConfig(PartConfig):
+    """A slot inside softmax attention. Queries have ``dims.heads`` heads, keys have ``dims.kv_heads``."""
+
+    def build(self, dims: Dims) -> QueryKeyMap:
+        raise NotImplementedError
+
+
+class ScoreMap(nn.Module):
+    """What happens to the scaled products before biases of positions and the mask; here: nothing."""
+
+    def forward(self, scores_BHTS: Tensor) -> Tensor:
+        return scores_BHTS
+
+
+class ScoreConfig(PartConfig):
+    """A slot inside softmax attention."""
+
+    def build(self, dims: Dims) -> ScoreMap:
+        raise NotImplementedError
+
+
+class Normaliser(nn.Module):
+    """Scores -> pattern, how much of each value a query takes; here: softmax."""
+
+    def forward(self, scores_BHTS: Tensor, mask: Tensor | None) -> Tensor:
+        """``mask``: True where a query may attend, broadcastable to the scores; None: everywhere. Elsewhere: 0."""
+        return attention_pattern(scores_BHTS, mask)
+
+
+class NormaliserConfig(PartConfig):
+    """A slot inside softmax attention."""
+
+    def build(self, dims: Dims) -> Normaliser:
+        raise NotImplementedError
+
+
+class HeadOutput(nn.Module):
+    """What happens to the heads' outputs before they are merged; here: nothing."""
+
+    def forward(self, z_BHTE: Tensor, x_BTD: Tensor) -> Tensor:
+        """``x_BTD``: what the mixer read."""
+        return z_BHTE
+
+
+class OutputConfig(PartConfig):
+    """A slot inside softmax attention."""
+
+    def build(self, dims: Dims) -> HeadOutput:
+        raise NotImplementedError
+
+
 class Merge(nn.Module, ABC):
     """Per-head outputs -> one vector per token, before the output projection."""
 
@@ -118,7 +194,7 @@ class Merge(nn.Module, ABC):
 class MergeConfig(PartConfig):
     """A way to put the heads together."""
 
-    def build(self, dims: Dims, layer: int) -> Merge:
+    def build(self, dims: Dims) -> Merge:
         raise NotImplementedError
 
 
@@ -152,15 +228,55 @@ class Block(nn.Module, ABC):
     ) -> Tensor: ...
 
 
+@dataclass(frozen=True)
+class LayerParts:
+    """Makes the parts of one layer, each call a new one with weights of its own."""
+
+    attention: Callable[[], nn.Module]
+    feedforward: Callable[[], nn.Module]
+    norm: Callable[[], nn.Module]
+    cross: Callable[[], nn.Module] | None = None
+    """Attention to a source, for the decoder of an encoder-decoder; None: there is no source."""
+
+
 class BlockConfig(PartConfig):
     """How attention, feed-forward, norms and residual sums are wired. Its cost is what it adds to its parts'."""
 
     norms: ClassVar[int] = 2
-    """How many norms one block has."""
+    """How many norms one block makes."""
+    feedforwards: ClassVar[int] = 1
+    """How many feed-forwards."""
+    takes_cross: ClassVar[bool] = False
+    """Whether it can attend to a source between attention and feed-forward (``make.cross``), with one more norm."""
     norm_at_end: ClassVar[bool] = False
     """Whether the stack needs one more norm before the head."""
 
-    def build(self, dims: Dims, attention: nn.Module, feedforward: nn.Module, make_norm: Callable[[], nn.Module]) -> Block:
+    def build(self, dims: Dims, make: LayerParts) -> Block:
+        raise NotImplementedError
+
+
+class Layer(Protocol):
+    """One layer of a pass: its block with its positions and its cache."""
+
+    def __call__(self, x_BTD: Tensor) -> Tensor: ...
+
+
+class Stack(nn.Module, ABC):
+    """The way from the embedding through the layers. Holds what it learns itself; the blocks are the model's."""
+
+    @abstractmethod
+    def forward(self, x_BTD: Tensor, layers: Sequence[Layer]) -> Tensor:
+        """The vectors after the last layer; each layer is called once, in order."""
+
+
+class StackConfig(PartConfig):
+    """Which block comes when, and what travels between the layers. Its cost is what it adds to the layers'."""
+
+    def block_of(self, dims: Dims, layer: int) -> int:
+        """The block that layer number ``layer`` applies; the same one again where blocks are shared."""
+        return layer
+
+    def build(self, dims: Dims) -> Stack:
         raise NotImplementedError
 
 
@@ -206,10 +322,18 @@ def needs_the_vocabulary(config: HeadConfig, dims: Dims) -> str | None:
 
 POSITIONS: Slot[PositionsConfig] = Slot("model.positions", "how positions are encoded", "glassformer.model.positions")
 MIXERS: Slot[MixerConfig] = Slot("model.mixer", "how tokens exchange information", "glassformer.model.mixers")
+CROSS: Slot[CrossConfig] = Slot("model.cross", "how a decoder attends to the source", "glassformer.model.cross")
+QUERY_KEY_MAPS: Slot[QueryKeyConfig] = Slot("model.mixer.qk", "what is done to queries and keys", "glassformer.model.qk")
+SCORE_MAPS: Slot[ScoreConfig] = Slot("model.mixer.scores", "what is done to attention scores", "glassformer.model.scores")
+NORMALISERS: Slot[NormaliserConfig] = Slot(
+    "model.mixer.normaliser", "how scores become attention weights", "glassformer.model.normalisers"
+)
+OUTPUTS: Slot[OutputConfig] = Slot("model.mixer.output", "what is done to the heads' outputs", "glassformer.model.outputs")
 MERGES: Slot[MergeConfig] = Slot("model.merge", "how attention heads are combined", "glassformer.model.merges")
 NORMS: Slot[NormConfig] = Slot("model.norm", "how vectors are normalised", "glassformer.model.norms")
 FEEDFORWARDS: Slot[FeedforwardConfig] = Slot(
     "model.feedforward", "what is computed for each token alone", "glassformer.model.feedforwards"
 )
 BLOCKS: Slot[BlockConfig] = Slot("model.block", "how the parts of a layer are wired", "glassformer.model.blocks")
+STACKS: Slot[StackConfig] = Slot("model.stack", "what travels between the layers", "glassformer.model.stacks")
 HEADS: Slot[HeadConfig] = Slot("model.head", "how logits are computed", "glassformer.model.heads")

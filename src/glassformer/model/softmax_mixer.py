@@ -1,7 +1,8 @@
-"""What mixers with a softmax over keys share: scores, or queries and keys -> mixed values.
+"""What mixers with weights over keys share: scores, or queries and keys -> mixed values.
 
 Not a variant: the files in model/mixers say where the scores come from. The reference implementation (``mix``)
-forms scores and pattern, which can be looked at; the fused kernel never does, so a look at either runs the reference.
+forms scores and pattern, which can be looked at; the fused kernel never does, so a look at either runs the reference. So do
+scores and normalisers that the kernel does not know (model/scores, model/normalisers).
 """
 
 from __future__ import annotations
@@ -12,25 +13,29 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from glassformer.model.attention import attention_pattern, attention_scores
+from glassformer.model.attention import attention_scores
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims
-from glassformer.model.slots import Mixer
+from glassformer.model.slots import Mixer, Normaliser, ScoreMap
 from glassformer.model.tap import BY_HEAD, PATTERN, Tap
 
 
 class SoftmaxMixer(Mixer):
-    """Values averaged by a softmax of scores; a subclass makes the scores in its ``forward``."""
+    """Values averaged by a softmax of scores, or by what stands in its place; a subclass makes the scores in ``forward``."""
 
-    def __init__(self, dims: Dims, *, fused: bool = False) -> None:
+    def __init__(
+        self, dims: Dims, *, fused: bool = False, score_map: ScoreMap | None = None, normaliser: Normaliser | None = None
+    ) -> None:
         super().__init__()
         self.heads, self.fused = dims.heads, fused
+        self.score_map, self.normaliser = score_map or ScoreMap(), normaliser or Normaliser()
         self.pattern_dropout = nn.Dropout(dims.dropout)
         self.value, self.scores, self.pattern = Tap(BY_HEAD), Tap(PATTERN), Tap(PATTERN)
 
     @property
     def takes_fast_path(self) -> bool:
-        return self.fused and not (self.scores.in_use or self.pattern.in_use)
+        plain = type(self.score_map) is ScoreMap and type(self.normaliser) is Normaliser
+        return self.fused and plain and not (self.scores.in_use or self.pattern.in_use)
 
     def attend(
         self,
@@ -59,10 +64,11 @@ class SoftmaxMixer(Mixer):
 
     def mix(self, scores_BHTS: Tensor, v_BHSE: Tensor, attention_context: AttentionContext, bias_BHTS: Tensor | None) -> Tensor:
         """The reference implementation: ``attention.attend`` from its scores on, with taps, a bias and dropout."""
+        scores_BHTS = self.score_map(scores_BHTS)
         if bias_BHTS is not None:
             scores_BHTS = scores_BHTS + bias_BHTS
         mask = attention_context.attention_mask(scores_BHTS.shape[2], v_BHSE.shape[2], v_BHSE.device)
-        pattern_BHTS = self.pattern(attention_pattern(self.scores(scores_BHTS), mask))
+        pattern_BHTS = self.pattern(self.normaliser(self.scores(scores_BHTS), mask))
         return self.pattern_dropout(pattern_BHTS) @ v_BHSE
 
     def _fused_mix(

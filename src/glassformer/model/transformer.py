@@ -6,22 +6,26 @@ model/mixers/ the variants, model/mixers/dot.py first of them.
 
 from __future__ import annotations
 
-import math
+import itertools
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import final
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.foundation.errors import ConfigError
-from glassformer.foundation.seeds import derive_seed
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.config import ModelConfig
 from glassformer.model.dims import Dims
 from glassformer.model.dropout import Dropout, DropoutMasks
 from glassformer.model.embedding import Embedding
+from glassformer.model.initialisation import initialise, keyed, start
 from glassformer.model.kv_cache import CachePlacement, KVCache, LayerCache, ModelCache
+from glassformer.model.memory import Memory
 from glassformer.model.network import Network
-from glassformer.model.slots import Block, Merge, Mixer, Positions
+from glassformer.model.slots import Block, CrossConfig, Layer, LayerParts, Merge, Mixer, Positions, PositionsConfig
 from glassformer.model.tap import BY_HEAD, STREAM, Tap
 
 
@@ -33,7 +37,7 @@ class Attention(nn.Module):
         super().__init__()
         self.mixer, self.merge = mixer, merge
         self.heads, self.merged = Tap(BY_HEAD), Tap(STREAM)  # taps have the names that a user looks at: "heads" is no number
-        self.output = nn.Linear(dims.attention_width, dims.width, bias=dims.bias)
+        self.output = start(nn.Linear(dims.attention_width, dims.width, bias=dims.bias), "output", writes_residual=True)
 
     def forward(
         self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: LayerCache | None
@@ -43,24 +47,56 @@ class Attention(nn.Module):
 
 
 @final
+class PositionsList(Positions):
+    """The positions of a list; equal entries are one module, so that what they learn is shared as without a list."""
+
+    def __init__(self, choices: Sequence[PositionsConfig], dims: Dims) -> None:
+        super().__init__()
+        distinct = [choice for number, choice in enumerate(choices) if choice not in choices[:number]]
+        self.entries = [distinct.index(choice) for choice in choices]
+        made = enumerate(choice.build(replace(dims, layer=choices.index(choice))) for choice in distinct)
+        self.distinct = nn.ModuleList(keyed(one, "positions" if number == 0 else f"positions/{number}") for number, one in made)
+
+    def of_layer(self, layer: int) -> Positions:
+        positions = self.distinct[self.entries[layer % len(self.entries)]]
+        assert isinstance(positions, Positions)
+        return positions
+
+    def embed(self, x_BTD: Tensor, position_ids_BT: Tensor) -> Tensor:
+        return self.of_layer(0).embed(x_BTD, position_ids_BT)
+
+
+@final
 class Transformer(Network):
     """Token ids -> scores of the next token at every position."""
 
-    def __init__(self, config: ModelConfig, vocabulary: int, outputs: int | None = None) -> None:
+    def __init__(
+        self,
+        config: ModelConfig,
+        vocabulary: int,
+        outputs: int | None = None,
+        *,
+        embedding: Embedding | None = None,
+        cross: CrossConfig | None = None,
+    ) -> None:
+        """``embedding``: another model's, to share. ``cross``: attention to a source in every block (an encoder-decoder)."""
         super().__init__()
         dims = config.dims(vocabulary, outputs)
         incompatibility = config.head.incompatibility(dims)
         if incompatibility:
             raise ConfigError(incompatibility)
-        self.config, self.dims = config, dims
-        self.embedding = Embedding(dims.vocabulary, dims.width)
-        self.positions = config.positions.build(dims)
-        self.segments = Embedding(config.segments, dims.width) if config.segments else None
-        self.embedding_norm = config.norm.build(dims) if config.embedding_norm else nn.Identity()
+        self.config, self.dims, self._cross = config, dims, cross
+        self.embedding = keyed(Embedding(dims.vocabulary, dims.width), "embedding") if embedding is None else embedding
+        self.positions = self._positions()
+        self.segments = keyed(Embedding(config.segments, dims.width), "segments") if config.segments else None
+        first, last = config.of_layer(0), config.last_layer
+        self.embedding_norm = keyed(first.norm.build(dims), "embedding_norm") if config.embedding_norm else nn.Identity()
         self.dropout = Dropout(dims.dropout)
-        self.blocks = nn.ModuleList(self._block(layer) for layer in range(dims.layers))
-        self.final_norm = config.norm.build(dims) if config.block.norm_at_end else nn.Identity()
-        self.head = config.head.build(dims, self.embedding)
+        self.blocks = nn.ModuleList(self._block(block) for block in range(config.num_blocks))
+        self.order = config.order
+        self.stack = keyed(config.stack.build(dims), "stack")
+        self.final_norm = keyed(last.norm.build(dims), "final_norm") if last.block.norm_at_end else nn.Identity()
+        self.head = keyed(config.head.build(dims, self.embedding), "head")
         self.embedded, self.final = Tap(STREAM), Tap(STREAM)
 
     @property
@@ -71,10 +107,39 @@ class Transformer(Network):
     def takes_segments(self) -> bool:
         return self.config.segments > 1
 
+    def _positions(self) -> Positions:
+        """One for all layers; of a list one for each distinct entry."""
+        if not isinstance(self.config.positions, tuple):
+            return keyed(self.config.positions.build(self.dims), "positions")
+        return PositionsList(self.config.positions, self.dims)
+
     def _block(self, layer: int) -> Block:
-        config, dims = self.config, self.dims
-        attention = Attention(dims, config.mixer.build(dims), config.merge.build(dims, layer))
-        return config.block.build(dims, attention, config.feedforward.build(dims), lambda: config.norm.build(dims))
+        config, dims, key = self.config.of_layer(layer), replace(self.dims, layer=layer), f"blocks.{layer}"
+        numbers: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
+
+        def numbered(part: str) -> str:
+            """The key of the next part of this kind; the second and later ones carry their number."""
+            number = next(numbers[part])
+            return f"{key}.{part}/{number}" if number else f"{key}.{part}"
+
+        def attention() -> Attention:
+            of_attention = numbered("attention")
+            mixer, merge = config.mixer.build(dims), config.merge.build(dims)
+            parts = keyed(mixer, f"{of_attention}.mixer"), keyed(merge, f"{of_attention}.merge")
+            return keyed(Attention(dims, *parts), of_attention)
+
+        def attention_to_source(mixer: Mixer) -> Attention:
+            parts = keyed(mixer, f"{key}.cross.mixer"), keyed(config.merge.build(dims), f"{key}.cross.merge")
+            return keyed(Attention(dims, *parts), f"{key}.cross")
+
+        reader = None if self._cross is None else self._cross.build(dims)
+        make = LayerParts(
+            attention=attention,
+            feedforward=lambda: keyed(config.feedforward.build(dims), numbered("feedforward")),
+            norm=lambda: keyed(config.norm.build(dims), numbered("norm")),
+            cross=None if reader is None else lambda: attention_to_source(reader),
+        )
+        return keyed(config.block.build(dims, make), key)
 
     def forward(
         self,
@@ -84,6 +149,9 @@ class Transformer(Network):
         key_padding_mask_BS: Tensor | None = None,
         cache: ModelCache | None = None,
         segments_BT: Tensor | None = None,
+        document_ids_BS: Tensor | None = None,
+        prefix_lengths_B: Tensor | None = None,
+        memory: Memory | None = None,
     ) -> Tensor:
         """Scores [B, T, V]. See ``features`` for the arguments."""
         features_BTD = self.features(
@@ -92,6 +160,9 @@ class Transformer(Network):
             key_padding_mask_BS=key_padding_mask_BS,
             cache=cache,
             segments_BT=segments_BT,
+            document_ids_BS=document_ids_BS,
+            prefix_lengths_B=prefix_lengths_B,
+            memory=memory,
         )
         return self.logits(features_BTD, key_padding_mask_BS)
 
@@ -104,6 +175,9 @@ class Transformer(Network):
         cache: ModelCache | None = None,
         dropout_seed: Tensor | None = None,
         segments_BT: Tensor | None = None,
+        document_ids_BS: Tensor | None = None,
+        prefix_lengths_B: Tensor | None = None,
+        memory: Memory | None = None,
     ) -> Tensor:
         """The vectors the head reads, [B, T, D].
 
@@ -111,6 +185,9 @@ class Transformer(Network):
         ``cache``: the keys and values of earlier tokens; those of the new tokens are added. ``dropout_seed``: of the dropout
         masks of embeddings and blocks, for compiled steps; without it, and inside attention, torch's generator draws them.
         ``segments_BT``: the segment of each token, for models with ``model.segments`` (0 everywhere unless told).
+        ``document_ids_BS``: the document of each token; a query sees its own document alone. ``prefix_lengths_B``: so many
+        tokens at the beginning of a row are seen by all others (prefix LM).
+        ``memory``: what an encoder made of the sources, for a decoder that attends to them.
         """
         if ids_BT.shape[1] > self.dims.context:
             raise ConfigError(f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.")
@@ -119,16 +196,23 @@ class Transformer(Network):
             causal=self.dims.causal,
             position_ids_BT=position_ids_BT,
             key_padding_mask_BS=key_padding_mask_BS,
+            document_ids_BS=document_ids_BS,
+            prefix_lengths_B=prefix_lengths_B,
             dropout_masks=masks,
+            memory=memory,
         )
         x_BTD = self.positions.embed(
             self.embedding(ids_BT), attention_context.query_position_ids(ids_BT.shape[1], ids_BT.device)
         )
         x_BTD = self.embedding_norm(self._with_segments(x_BTD, segments_BT))
         x_BTD = self.embedded(_in_stream_precision(self.dropout(x_BTD, masks)))
-        for layer, block in enumerate(self.blocks):
-            x_BTD = block(x_BTD, attention_context, self.positions, None if cache is None else cache.layers[layer])
-        return self.final(self.final_norm(x_BTD))
+        caches: Sequence[LayerCache | None] = [None] * len(self.order) if cache is None else cache.layers
+        layers = [self._layer(block, attention_context, of_layer) for block, of_layer in zip(self.order, caches)]
+        return self.final(self.final_norm(self.stack(x_BTD, layers)))
+
+    def _layer(self, block: int, attention_context: AttentionContext, cache: LayerCache | None) -> Layer:
+        positions = self.positions.of_layer(block)
+        return lambda x_BTD: self.blocks[block](x_BTD, attention_context, positions, cache)
 
     def _with_segments(self, x_BTD: Tensor, segments_BT: Tensor | None) -> Tensor:
         if self.segments is None:
@@ -151,13 +235,14 @@ class Transformer(Network):
     def new_cache(self, *, capacity: int | None = None, rows: int | None = None) -> ModelCache:
         """An empty KV cache for up to ``rows`` rows (those of the first pass, unless told) of ``capacity`` positions."""
         placement = CachePlacement(capacity=capacity or self.dims.context, rows=rows)
-        mixers = [next((part for part in block.modules() if isinstance(part, Mixer)), None) for block in self.blocks]
+        blocks = [self.blocks[block] for block in self.order]
+        mixers = [next((part for part in block.modules() if isinstance(part, Mixer)), None) for block in blocks]
         return ModelCache(placement, [mixer.new_cache(placement) if mixer else KVCache(placement) for mixer in mixers])
 
     def cache_bytes(self, *, rows: int, capacity: int) -> int:
         """The most that the KV cache of so many rows and positions takes."""
-        numbers = rows * capacity * self.dims.layers * self.config.mixer.cache_width(self.dims)
-        return numbers * self.embedding.weight.element_size()
+        width = sum(self.config.of_layer(block).mixer.cache_width(replace(self.dims, layer=block)) for block in self.order)
+        return rows * capacity * width * self.embedding.weight.element_size()
 
 
 def _in_stream_precision(x_BTD: Tensor) -> Tensor:
@@ -167,26 +252,7 @@ def _in_stream_precision(x_BTD: Tensor) -> Tensor:
 
 
 def build_model(config: ModelConfig, vocabulary: int, *, outputs: int | None = None, seed: int) -> Transformer:
-    """A model on the CPU in float32. With one seed, parameters of equal name and shape start equal in any two models."""
+    """A model on the CPU in float32. With one seed, weights of equal key and shape start equal in any two models."""
     model = Transformer(config, vocabulary, outputs)
-    initialise(model, seed)
+    initialise(model, seed, layers=model.dims.layers)
     return model
-
-
-def initialise(model: Transformer, seed: int) -> None:
-    """Each module draws from a generator of its own, named after it, so that changing one part leaves the others' start alone.
-
-    Weights are normal with standard deviation 0.02, those that write into the residual stream smaller by
-    sqrt(2 * layers) (GPT-2); biases are zero. A part with parameters of its own kind defines ``init_weights(generator)``.
-    """
-    residual_std = 0.02 / math.sqrt(2 * max(1, model.dims.layers))
-    for name, module in model.named_modules():
-        generator = torch.Generator().manual_seed(derive_seed(seed, "init", name))
-        if hasattr(module, "init_weights"):
-            with torch.no_grad():
-                module.init_weights(generator)
-        elif isinstance(module, nn.Linear | nn.Embedding):
-            writes_residual = name.endswith((".attention.output", ".feedforward.down"))
-            nn.init.normal_(module.weight, std=residual_std if writes_residual else 0.02, generator=generator)
-            if isinstance(module, nn.Linear) and module.bias is not None:
-                nn.init.zeros_(module.bias)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, final
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, final
 
 import torch
 from pydantic import BeforeValidator, Field, SerializeAsAny
@@ -19,11 +19,11 @@ from torch import Tensor, nn
 from glassformer.data.tokenizers.base import TOKENIZERS, Tokenizer
 from glassformer.data.tokenizers.files import FOLDER_FILE
 from glassformer.foundation.errors import ConfigError, RunError
-from glassformer.foundation.files import sha256_of_file, whole_folder
+from glassformer.foundation.files import sha256_of_file, whole_folder, write_atomically
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.network import MODELS, Network, NetworkConfig
-from glassformer.pretrained.adapter_export import save_adapter, save_merged
+from glassformer.pretrained.adapter_export import base_name, class_of, loading_snippet, save_adapter, save_merged
 from glassformer.pretrained.encoders import (
     LoadedEncoder,
     fingerprint_of_weights,
@@ -32,7 +32,7 @@ from glassformer.pretrained.encoders import (
     set_dropout,
     stated_dropout,
 )
-from glassformer.pretrained.exporting import Exported
+from glassformer.pretrained.exporting import CARD, Exported
 from glassformer.pretrained.folders import CONFIG, locate
 from glassformer.pretrained.heads import PoolChoice, build_head, has_own_head, head_parameters
 from glassformer.pretrained.tuning.base import (
@@ -48,6 +48,13 @@ from glassformer.pretrained.tuning.base import (
 
 if TYPE_CHECKING:
     from glassformer.model.accounting import Cost
+
+
+class CardWriter(Protocol):
+    """Writes the text of a model card."""
+
+    def __call__(self, class_name: str, loading: str, notes: Sequence[str]) -> str: ...
+
 
 SHORTEST = 3
 """Tokens of the shortest row: one between two special tokens."""
@@ -214,22 +221,47 @@ class PretrainedNetwork(Network):
         features_BTD = self.features(ids_BT, key_padding_mask_BS=key_padding_mask_BS, segments_BT=segments_BT)
         return self.logits(features_BTD, key_padding_mask_BS)
 
-    def save_pretrained(self, folder: Path, *, label_names: Sequence[str], merge: bool = False) -> Exported:
-        """An adapter in peft's format, or (full, head, or ``merge``) a plain folder."""
+    def save_pretrained(
+        self,
+        folder: Path,
+        *,
+        label_names: Sequence[str],
+        merge: bool = False,
+        bare: bool = False,
+        card: CardWriter | None = None,
+    ) -> Exported:
+        """An adapter in peft's format, or (full, head, or ``merge``) a plain folder. ``card``: writes the model card.
+
+        ``bare``: the encoder and the head as separate files, for the poolings that no class of transformers has. Without it
+        they are refused: transformers would open the folder with a random head.
+        """
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise RunError(f"{folder} is not empty; choose another folder for the export.")
+        own, model_type = self.config.pool == "own", self.encoder.config.model_type  # type: ignore[union-attr]
+        if not own and not bare:
+            train = "train with model.pool=own, which has one, " if has_own_head(model_type) else ""  # type: ignore[arg-type]
+            raise ConfigError(
+                f"model.pool={self.config.pool} has no class in transformers, which would open this folder with a random head "
+                f"instead of the trained one; {train}or give --bare for the encoder and the head as "
+                "separate files.",
+                reason="head-without-class",
+            )
         plain = merge or self.config.tuning.kind in ("full", "head")
+        notes = []
+        if not own:
+            notes.append(
+                f"The head, a linear map on the {self.config.pool} of the vectors, is in head.safetensors: AutoModel opens the "
+                "encoder alone."
+            )
+        if not plain:
+            notes.append(f"The adapter belongs to {base_name(self)}, whose weights have the sha256 {self._sha256}.")
         with whole_folder(folder) as draft:
             written = (save_merged if plain else save_adapter)(self, draft, label_names=label_names)
-        if self.config.pool == "own":
-            return Exported(folder, written, ())
-        settings: Any = self.encoder.config
-        remedy = "; model.pool: own trains the head that it has" if has_own_head(settings.model_type) else ""
-        note = (
-            f"The linear map on the {self.config.pool} of the vectors is in head.safetensors: transformers has no class for "
-            f"it{remedy}."
-        )
-        return Exported(folder, written, (note,))
+            if card is not None:
+                class_name = class_of(self) if own else "AutoModel"
+                loading = loading_snippet(class_name, base=None if plain else base_name(self), own=own)
+                write_atomically(draft / CARD, card(written, loading, notes))
+        return Exported(folder, written, tuple(notes))
 
     def trainable(self) -> int:
         """The number of trainable parameters."""

@@ -56,6 +56,8 @@ class ObjectiveConfig(VariantConfig):
     """The kind of part that ``ask`` reads its items as."""
     laws: ClassVar[frozenset[str]] = frozenset()
     """Laws its network must keep whatever the model says of itself: next-token demands causality."""
+    judges_windows: ClassVar[bool] = False
+    """Whether ``evaluate`` cuts the text into windows of ``tools.context`` tokens, so that another length can be asked for."""
     metrics: ClassVar[tuple[Metric, ...]]
     baselines: ClassVar[Mapping[str, type[Baseline]]] = {}
     """The classes of its baselines by name, so that a run can load its own."""
@@ -95,6 +97,13 @@ class ObjectiveConfig(VariantConfig):
     def validation_metrics(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
         """The judged metrics only, for the validation curve; override it where that is cheaper."""
         return {name: units.value for name, units in self.evaluate(network, items, tools).units.items()}
+
+    def training_sample(self, items: Any, count: int) -> Any:
+        """Some of the training items, measured at every evaluation beside the ``count`` of validation; None: none is.
+
+        For metrics that no step reports, such as accuracy.
+        """
+        return None
 
     def num_units(self, items: Any, tools: EvaluationTools) -> int:
         """The number of units of ``evaluate``: documents (or blocks of a single one), questions, labelled texts."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, final
 
@@ -27,6 +27,8 @@ from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
 
 SHOWN = 12
 """Texts in the sample of a report."""
+MOST_SAMPLED = 500
+"""Training texts measured at every evaluation, so that its accuracy stands beside that of validation."""
 
 
 @OBJECTIVES.variant("labels")
@@ -37,6 +39,7 @@ class LabelsConfig(ObjectiveConfig):
     reads: ClassVar[tuple[str, ...]] = ("labels",)
     judged_on: ClassVar[str] = "labels"
     ask_reads: ClassVar[str] = "labels"
+    laws: ClassVar[frozenset[str]] = frozenset({"padding"})
     metrics: ClassVar[tuple[Metric, ...]] = LABEL_METRICS
     baselines: ClassVar[Mapping[str, type[Baseline]]] = LABEL_BASELINES
 
@@ -68,6 +71,10 @@ class LabelsConfig(ObjectiveConfig):
         accuracy = float((predicted_N == items.labels).mean())
         loss = float(-found_NC[np.arange(len(items)), items.labels].mean())
         return {"accuracy": accuracy, "loss": loss, **collapsed_to(predicted_N, items.labels)}
+
+    def training_sample(self, items: Any, count: int) -> Any:
+        chosen = np.random.default_rng(0).permutation(len(items))[: min(count, MOST_SAMPLED)]
+        return items[np.sort(chosen)]
 
     def remark(self, records: Sequence[Mapping[str, Any]], steps_per_epoch: float) -> str | None:
         return collapsed_since(records, steps_per_epoch)
@@ -141,7 +148,7 @@ class LabelsConfig(ObjectiveConfig):
 class LabelBatches:
     """Padded batches of labelled texts, by step number."""
 
-    def __init__(self, groups: LengthGroups) -> None:
+    def __init__(self, groups: LengthGroups[EncodedTexts]) -> None:
         self.groups = groups
 
     @property
@@ -188,13 +195,22 @@ def log_probabilities(network: Network, texts: EncodedTexts, tools: EvaluationTo
     """float64 [N, C]: the network's log probabilities of the labels, in evaluation mode."""
     device = tools.device or next(network.parameters()).device
     found: np.ndarray | None = None
-    with evaluating(network):
+
+    def batches() -> Iterator[tuple[np.ndarray, Any]]:
         for at, rows in in_order(texts, tools.batch_size):
             tools.keep_going()
-            scores_BC = label_scores(network, as_batch(rows).to(device))
+            yield at, rows
+
+    def scored(batch: tuple[np.ndarray, Any]) -> tuple[np.ndarray, np.ndarray]:
+        at, rows = batch
+        scores_BC = label_scores(network, as_batch(rows).to(device))
+        return np.asarray(at), torch.log_softmax(scores_BC.double(), dim=1).cpu().numpy()
+
+    with evaluating(network):
+        for at, logs_BC in tools.shared(batches(), scored):
             if found is None:
-                found = np.zeros((len(texts), scores_BC.shape[1]))
-            found[at] = torch.log_softmax(scores_BC.double(), dim=1).cpu().numpy()
+                found = np.zeros((len(texts), logs_BC.shape[1]))
+            found[at] = logs_BC
             tools.progress(len(at))
     assert found is not None
     return found

@@ -78,19 +78,21 @@ class MaskedConfig(ObjectiveConfig):
     def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
         """Every window of the text once, with masks that depend on its position only; the units are windows."""
         device = tools.device or next(network.parameters()).device
-        nats, right, counts = [], [], []
+
+        def measured(batch: Batch) -> tuple[np.ndarray, ...]:
+            """For each window: nats, tokens predicted, masked tokens."""
+            on_device = batch.to(device)
+            scores_BTV = network(on_device["ids"]).float()
+            targets_BT = on_device["targets"]
+            masked_BT = targets_BT != IGNORED
+            logs_BT = torch.log_softmax(scores_BTV, -1).gather(-1, targets_BT.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+            tools.progress(batch.numel)
+            right_B = ((scores_BTV.argmax(-1) == targets_BT) & masked_BT).sum(1)
+            nats_B = -(logs_BT * masked_BT).double().sum(1)
+            return nats_B.cpu().numpy(), right_B.cpu().numpy(), masked_BT.sum(1).cpu().numpy()
+
         with evaluating(network):
-            for batch in _evaluation_batches(items, tools, self.share):
-                tools.keep_going()
-                on_device = batch.to(device)
-                scores_BTV = network(on_device["ids"]).float()
-                targets_BT = on_device["targets"]
-                masked_BT = targets_BT != IGNORED
-                logs_BT = torch.log_softmax(scores_BTV, -1).gather(-1, targets_BT.clamp(min=0).unsqueeze(-1)).squeeze(-1)
-                nats.append(-(logs_BT * masked_BT).double().sum(1).cpu().numpy())
-                right.append(((scores_BTV.argmax(-1) == targets_BT) & masked_BT).sum(1).cpu().numpy())
-                counts.append(masked_BT.sum(1).cpu().numpy())
-                tools.progress(batch.numel)
+            nats, right, counts = zip(*tools.shared(_evaluation_batches(items, tools, self.share), measured))
         weights = np.concatenate(counts).astype(float)
         units = {"loss": Units(np.concatenate(nats), weights), "accuracy": Units(np.concatenate(right).astype(float), weights)}
         scope = f"{int(weights.sum()):,} masked tokens in {len(weights):,} windows"
@@ -165,4 +167,6 @@ def _evaluation_batches(items: Any, tools: EvaluationTools, share: float) -> Any
     for start in range(0, len(rows), DRAWN_TOGETHER):
         draw = np.random.default_rng(derive_seed(0, "mask", start))
         drawn = masked_batch(rows[start : start + DRAWN_TOGETHER], mask, tools.tokenizer.size, share, draw)
-        yield from drawn.split(tools.batch_size)
+        for batch in drawn.split(tools.batch_size):
+            tools.keep_going()
+            yield batch

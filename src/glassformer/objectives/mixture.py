@@ -149,6 +149,9 @@ class MixtureConfig(ObjectiveConfig):
     def evaluation_settings(self, items: Any, tools: EvaluationTools) -> dict[str, Any]:
         return self.judge.evaluation_settings(items, tools)
 
+    def training_sample(self, items: Any, count: int) -> Any:
+        return self.judge.training_sample(items, count)
+
     def predict(self, network: Network, items: Any, tools: EvaluationTools) -> list[dict[str, Any]]:
         return self.judge.predict(network, items, tools)
 

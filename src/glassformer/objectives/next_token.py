@@ -28,6 +28,7 @@ class NextTokenConfig(ObjectiveConfig):
     """Every token of a window predicts the one after it (the plain language model)."""
 
     laws: ClassVar[frozenset[str]] = frozenset({"causality"})
+    judges_windows: ClassVar[bool] = True
     metrics: ClassVar[tuple[Metric, ...]] = tuple(LANGUAGE_METRICS.values())
     baselines: ClassVar[Mapping[str, type[Baseline]]] = {"uniform": Uniform, "unigram": Unigram, "bigram": Bigram}
 
@@ -86,4 +87,5 @@ def _how(tools: EvaluationTools) -> How:
         "device": tools.device,
         "keep_going": tools.keep_going,
         "progress": tools.progress,
+        "shared": tools.shared,
     }

@@ -90,11 +90,12 @@ class SpansConfig(ObjectiveConfig):
 
     def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
         """Nats per masked token of every line, each with a fixed span."""
-        sums, counts = [], []
-        for batch in self._fixed_rows(items, tools):
-            sums.append(row_nats(network, batch["ids"], batch["targets"]))
-            counts.append((batch["targets"] != IGNORED).sum(dim=1).numpy())
+
+        def measured(batch: Batch) -> tuple[np.ndarray, np.ndarray]:
             tools.progress(batch.rows)
+            return row_nats(network, batch["ids"], batch["targets"]), (batch["targets"] != IGNORED).sum(dim=1).numpy()
+
+        sums, counts = zip(*tools.shared(self._fixed_rows(items, tools), measured))
         units = {LOSS.name: Units(np.concatenate(sums), np.concatenate(counts).astype(np.float64))}
         return Outcomes.of_units(units, unit="line")
 

@@ -15,17 +15,19 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from glassformer.foundation.errors import ConfigError, UsageError
-from glassformer.foundation.files import write_json
-from glassformer.pretrained.heads import RobertaHead
+from glassformer.foundation.files import read_json, write_json
+from glassformer.pretrained.folders import CONFIG
+from glassformer.pretrained.heads import TwoLayerHead
 from glassformer.pretrained.tuning.base import EncoderSizes, TuningConfig
 from glassformer.pretrained.tuning.lora import LoraConfig, lora_maps
 from glassformer.pretrained.tuning.prefix import Prefix
 from glassformer.pretrained.tuning.prompt import Prompt
 
 ADAPTER, ADAPTER_CONFIG, HEAD, HEAD_CONFIG = "adapter_model.safetensors", "adapter_config.json", "head.safetensors", "head.json"
+TOKENIZER_CONFIG = "tokenizer_config.json"
 TOKENIZER_FILES = (
     "tokenizer.json",
-    "tokenizer_config.json",
+    TOKENIZER_CONFIG,
     "special_tokens_map.json",
     "vocab.txt",
     "vocab.json",
@@ -36,11 +38,13 @@ _CLASSES = {
     "roberta": "RobertaForSequenceClassification",
     "xlm-roberta": "XLMRobertaForSequenceClassification",
     "camembert": "CamembertForSequenceClassification",
+    "electra": "ElectraForSequenceClassification",
+    "distilbert": "DistilBertForSequenceClassification",
 }
 
 
 def save_adapter(network: Any, folder: Path, *, label_names: Sequence[str]) -> str:
-    """Writes the trained weights in peft's format: lora, prompt and prefix. The base model is referenced in the config.
+    """Writes the trained weights in peft's format: lora, prompt and prefix. The base model is named in the config.
 
     Returns a description of the folder.
     """
@@ -51,23 +55,38 @@ def save_adapter(network: Any, folder: Path, *, label_names: Sequence[str]) -> s
     if own:
         # peft wraps the model once more for methods that change its layers than for those that only add inputs
         prefix = "base_model.model." if isinstance(tuning, LoraConfig) else "base_model."
-        tensors |= {f"{prefix}{name}": tensor for name, tensor in _head_tensors(network.head).items()}
+        tensors |= {f"{prefix}{name}": tensor for name, tensor in _head_tensors(network).items()}
+        write_json(folder / CONFIG, _settings(network, class_of(network), label_names))  # peft has no place for labels
     else:
         _save_head(network, folder, label_names)
-    name: str = network.config.folder  # on the hub; a folder by its absolute path, since an adapter may be opened anywhere
     common = {
-        "base_model_name_or_path": str(network.folder.resolve()) if Path(name).expanduser().is_dir() else name,
+        "base_model_name_or_path": base_name(network),
         "task_type": "SEQ_CLS" if own else "FEATURE_EXTRACTION",
         "inference_mode": True,
-        "modules_to_save": ["classifier", "score"] if own else None,
+        "modules_to_save": ["classifier", "score", "pre_classifier"] if own else None,
     }
     _save(tensors, folder / ADAPTER)
     write_json(folder / ADAPTER_CONFIG, {**common, **settings})
+    _copy_tokenizer(network, folder)
     return f"peft {tuning.kind}"
 
 
+def base_name(network: Any) -> str:
+    """The base model's name on the hub, or its folder's name: a path of this machine would mean nothing elsewhere."""
+    name: str = network.config.folder
+    return network.folder.resolve().name if Path(name).expanduser().is_dir() else name
+
+
+def class_of(network: Any) -> str:
+    """The class of transformers with this network's head."""
+    return _CLASSES[network.encoder.config.model_type]
+
+
 def save_merged(network: Any, folder: Path, *, label_names: Sequence[str]) -> str:
-    """Writes a plain folder that transformers opens without peft; returns its class. Prompts and prefixes cannot be merged."""
+    """Writes a plain folder that transformers opens without peft; returns its class. Prompts and prefixes cannot be merged.
+
+    Without a head of its own (mean, first) config.json names no labels: transformers would put a random head under them.
+    """
     if isinstance(network.reader, Prompt | Prefix):
         raise UsageError(
             f"model.tuning={network.config.tuning.kind} adds inputs that a plain folder cannot store; export it as an adapter "
@@ -75,27 +94,42 @@ def save_merged(network: Any, folder: Path, *, label_names: Sequence[str]) -> st
         )
     own = network.config.pool == "own"
     tensors = merged_tensors(network.encoder)
-    settings = network.encoder.config
     if own:
         base = network.encoder.base_model_prefix
         tensors = {f"{base}.{name}": tensor for name, tensor in tensors.items()}
         pooler = getattr(network.head, "pooler", None)
-        if pooler is not None:
+        if isinstance(pooler, nn.Module):
             tensors |= {f"{base}.pooler.{name}": tensor for name, tensor in pooler.state_dict().items()}
-        tensors |= _head_tensors(network.head)
+        tensors |= _head_tensors(network)
     folder.mkdir(parents=True, exist_ok=True)
-    class_name = _CLASSES[settings.model_type] if own else type(network.encoder).__name__
-    document = {**settings.to_dict(), "architectures": [class_name]}
-    document |= {"id2label": {str(at): name for at, name in enumerate(label_names)}}
-    document |= {"label2id": {name: at for at, name in enumerate(label_names)}, "num_labels": len(label_names)}
-    write_json(folder / "config.json", document)
+    class_name = class_of(network) if own else type(network.encoder).__name__
+    write_json(folder / CONFIG, _settings(network, class_name, label_names if own else None))
     _save(tensors, folder / "model.safetensors")
     if not own:
         _save_head(network, folder, label_names)
+    _copy_tokenizer(network, folder)
+    return class_name
+
+
+def _settings(network: Any, class_name: str, label_names: Sequence[str] | None) -> dict[str, Any]:
+    """config.json: the encoder's settings, without the path it was read from, and the labels where the class has a head."""
+    document = {**network.encoder.config.to_dict(), "architectures": [class_name]}
+    for key in ("_name_or_path", "id2label", "label2id", "num_labels"):
+        document.pop(key, None)
+    if label_names is None:
+        return document
+    document |= {"id2label": {str(at): name for at, name in enumerate(label_names)}}
+    return {**document, "label2id": {name: at for at, name in enumerate(label_names)}, "num_labels": len(label_names)}
+
+
+def _copy_tokenizer(network: Any, folder: Path) -> None:
+    """The tokenizer's files; texts are cut at the run's context there too (``tokenizer(text, truncation=True)``)."""
     for name in TOKENIZER_FILES:
         if (network.folder / name).is_file():
             shutil.copyfile(network.folder / name, folder / name)
-    return class_name
+    stated = folder / TOKENIZER_CONFIG
+    settings = read_json(stated) if stated.is_file() else {"tokenizer_class": "PreTrainedTokenizerFast"}
+    write_json(stated, {**settings, "model_max_length": network.dims.context})
 
 
 def merged_tensors(encoder: nn.Module) -> dict[str, Tensor]:
@@ -112,6 +146,27 @@ def merged_tensors(encoder: nn.Module) -> dict[str, Tensor]:
             tensor = tuned.merged().detach() if last == "weight" else tensor
         found[name] = tensor
     return found
+
+
+def loading_snippet(class_name: str, *, base: str | None, own: bool) -> str:
+    """Python that opens an export. ``base``: of an adapter; ``own``: with its head, which gives logits of the labels."""
+    config = "AutoConfig, " if base is not None and own else ""
+    lines = [f"from transformers import {config}AutoTokenizer, {class_name}"]
+    if base is not None:
+        lines.append("from peft import PeftModel")
+    lines += ["", 'tokenizer = AutoTokenizer.from_pretrained("FOLDER")']
+    if base is None:
+        lines.append(f'model = {class_name}.from_pretrained("FOLDER").eval()')
+    else:
+        labels = ', config=AutoConfig.from_pretrained("FOLDER")' if own else ""
+        lines.append(f'base = {class_name}.from_pretrained("{base}"{labels})  # or the path of its folder')
+        lines.append('model = PeftModel.from_pretrained(base, "FOLDER").eval()')
+    if own:
+        lines += [
+            'batch = tokenizer(["a text"], truncation=True, padding=True, return_tensors="pt")',
+            "probabilities = model(**batch).logits.softmax(-1)",
+        ]
+    return "\n".join(lines)
 
 
 def _adapter(
@@ -141,17 +196,26 @@ def _adapter(
     raise UsageError(f"model.tuning={tuning.kind} has no adapter; export the run as a plain folder instead.")
 
 
-def _head_tensors(head: nn.Module) -> dict[str, Tensor]:
+def head_layers(network: Any) -> dict[str, nn.Module]:
+    """The layers of the head by the names they have in transformers."""
+    head = network.head
+    if not isinstance(head, TwoLayerHead):
+        return {"classifier": head.classifier}
+    if network.encoder.config.model_type == "distilbert":
+        return {"pre_classifier": head.dense, "classifier": head.out_proj}
+    return {"classifier.dense": head.dense, "classifier.out_proj": head.out_proj}
+
+
+def _head_tensors(network: Any) -> dict[str, Tensor]:
     """The tensors of the head as transformers names them."""
-    if isinstance(head, RobertaHead):
-        return {f"classifier.{name}": tensor for name, tensor in head.state_dict().items()}
-    return {f"classifier.{name}": tensor for name, tensor in head.classifier.state_dict().items()}  # type: ignore[union-attr]
+    layers = head_layers(network).items()
+    return {f"{name}.{part}": tensor for name, layer in layers for part, tensor in layer.state_dict().items()}
 
 
 def _save_head(network: Any, folder: Path, label_names: Sequence[str]) -> None:
     if network.config.pool == "own":
         raise ConfigError("the head of model.pool=own is part of the model's own files.")
-    _save(_head_tensors(network.head), folder / HEAD)
+    _save(_head_tensors(network), folder / HEAD)
     write_json(
         folder / HEAD_CONFIG, {"pool": network.config.pool, "virtual": network.head.virtual, "labels": list(label_names)}
     )

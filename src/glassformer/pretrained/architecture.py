@@ -8,14 +8,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.foundation.errors import DataError
-from glassformer.model.config import ModelConfig
+from glassformer.model.config import LISTS, ModelConfig
 from glassformer.model.dims import Dims
 
 ACTIVATIONS = {
@@ -33,19 +33,21 @@ ACTIVATION_NAMES = {"gelu": "gelu", "gelu-tanh": "gelu_new", "relu": "relu"}
 class Architecture(ABC):
     """One model type. ``name`` is the class of an export, unless ``class_of`` overrides it."""
 
-    name: ClassVar[str]
-    model_types: ClassVar[tuple[str, ...]]
-    classes: ClassVar[tuple[str, ...]]
+    name: str
+    model_types: tuple[str, ...]
+    classes: tuple[str, ...]
     """The supported classes of ``architectures``."""
-    prefix: ClassVar[str]
+    prefix: str
     """The prefix of tensor names in a class with a head, absent in the bare model."""
-    spare: ClassVar[tuple[str, ...]] = ()
+    spare: tuple[str, ...] = ()
     """Suffixes of tensors that are no weights: masks, positions, rotations computed from the settings."""
-    unused: ClassVar[tuple[str, ...]] = ()
+    unused: tuple[str, ...] = ()
     """Prefixes of weights that our model does not use; leaving them out is reported."""
-    parts: ClassVar[Mapping[str, tuple[str, ...]]]
+    parts: Mapping[str, tuple[str, ...]]
     """The kinds of our parts that this class can represent, by slot."""
-    causal: ClassVar[bool] = True
+    mixer_settings: tuple[str, ...] = ("bias",)
+    """The settings of a mixer that this class can represent."""
+    causal: bool = True
 
     @abstractmethod
     def read(self, settings: Settings, tensors: Set[str]) -> dict[str, Any]:
@@ -57,14 +59,22 @@ class Architecture(ABC):
 
     def objections(self, config: ModelConfig) -> list[str]:
         """Why this class cannot represent a model of ours, one reason per part, as ``key=value needs ...``."""
-        wrong = [
-            f"model.{slot}={getattr(config, slot).kind} is not {' or '.join(kinds)}"
+        known = {"kind", "fused", *self.mixer_settings}
+        wrong = [f"model.{slot} is a list over the layers" for slot in LISTS if isinstance(getattr(config, slot), tuple)]
+        first = config.of_layer(0)
+        chosen = {**first._asdict(), "head": config.head}
+        wrong += [
+            f"model.{slot}={chosen[slot].kind} is not {' or '.join(kinds)}"
             for slot, kinds in self.parts.items()
-            if getattr(config, slot).kind not in kinds
+            if chosen[slot].kind not in kinds
         ]
-        wrong += [f"model.mixer.{name}={value}" for name in ("scale", "masked") if (value := getattr(config.mixer, name, None))]
+        wrong += [
+            f"model.mixer.{name}={_plain(value)}" for name, value in first.mixer.non_defaults().items() if name not in known
+        ]
         if config.dims(vocabulary=1).attention_width != config.width:
             wrong.append(f"model.head_width={config.head_width} with model.heads={config.heads}")
+        if config.stack.kind != "plain":
+            wrong.append(f"model.stack={config.stack.kind} is not plain")
         if config.causal != self.causal:
             wrong.append(f"model.causal={str(config.causal).lower()}")
         if self.causal and getattr(config.head, "bias", None):
@@ -144,9 +154,14 @@ class Settings:
         return default if value is None else value
 
 
+def _plain(value: Any) -> Any:
+    """A setting as a recipe has it: a part by its name."""
+    return value.get("kind", value) if isinstance(value, Mapping) else value
+
+
 def inner_of(config: ModelConfig, dims: Dims) -> int:
     """The inner width of a feed-forward that has one."""
-    inner: int = config.feedforward.inner_width(dims)  # type: ignore[attr-defined]
+    inner: int = config.of_layer(0).feedforward.inner_width(dims)  # type: ignore[attr-defined]
     return inner
 
 
@@ -164,14 +179,36 @@ class Rule:
     rows: tuple[int, ...]
     transposed: bool = False
     """Theirs is [inputs, outputs] (GPT-2's Conv1D), ours [outputs, inputs]."""
+    heads: int = 0
+    """Theirs holds queries, keys and values of so many heads, head after head (GPT-NeoX); ours all queries, then all keys."""
+    turned_back: tuple[int, ...] = ()
+    """Parts whose heads have their halves swapped: a rotation in the other direction (nanochat)."""
+    head_width: int = 0
+
+    def part_of_ours(self, number: int, theirs: Tensor) -> Tensor:
+        """One of their tensors in our layout."""
+        part = theirs.T if self.transposed else theirs
+        if self.heads:
+            part = part.unflatten(0, (self.heads, 3, -1)).transpose(0, 1).flatten(0, 2)
+        return self._halves_swapped(part) if number in self.turned_back else part
+
+    def part_of_theirs(self, number: int, ours: Tensor) -> Tensor:
+        """The inverse."""
+        part = self._halves_swapped(ours) if number in self.turned_back else ours
+        if self.heads:
+            part = part.unflatten(0, (3, self.heads, -1)).transpose(0, 1).flatten(0, 2)
+        return part.T if self.transposed else part
+
+    def _halves_swapped(self, part: Tensor) -> Tensor:
+        return part.unflatten(0, (-1, 2, self.head_width // 2)).flip(1).flatten(0, 2)
 
 
-def linear(ours: str, theirs: str | tuple[str, ...], rows: int | tuple[int, ...], *, transposed: bool = False) -> list[Rule]:
+def linear(ours: str, theirs: str | tuple[str, ...], rows: int | tuple[int, ...]) -> list[Rule]:
     """The rules of a linear map or a norm: weight and bias."""
     names = (theirs,) if isinstance(theirs, str) else theirs
     sizes = (rows,) if isinstance(rows, int) else rows
     return [
-        Rule(f"{ours}.weight", tuple(f"{name}.weight" for name in names), sizes, transposed),
+        Rule(f"{ours}.weight", tuple(f"{name}.weight" for name in names), sizes),
         Rule(f"{ours}.bias", tuple(f"{name}.bias" for name in names), sizes),
     ]
 
@@ -188,13 +225,14 @@ def to_ours(theirs: Mapping[str, Tensor], rules: Iterable[Rule], expected: Mappi
         missing = [name for name in rule.theirs if name not in theirs]
         if missing:
             raise DataError(f"the tensor {missing[0]} is missing; the weights are incomplete or of another kind of model.")
-        parts = [theirs[name].T if rule.transposed else theirs[name] for name in rule.theirs]
+        stored_parts = [theirs[name].T if rule.transposed else theirs[name] for name in rule.theirs]
         shape = expected[rule.ours]
-        for name, part, rows in zip(rule.theirs, parts, rule.rows):
+        for name, part, rows in zip(rule.theirs, stored_parts, rule.rows):
             wanted = (rows, *shape[1:])
             if tuple(part.shape) != wanted:
                 stored = wanted[::-1] if rule.transposed else wanted
                 raise DataError(f"the tensor {name} has shape {list(theirs[name].shape)}; config.json asks for {list(stored)}.")
+        parts = [rule.part_of_ours(number, theirs[name]) for number, name in enumerate(rule.theirs)]
         found[rule.ours] = torch.cat(parts).to(torch.float32).contiguous()
     absent = expected.keys() - found.keys()
     assert not absent, absent  # a tensor of ours without a rule
@@ -211,6 +249,6 @@ def to_theirs(ours: Mapping[str, Tensor], rules: Iterable[Rule]) -> dict[str, Te
         else:
             shape = () if rule.ours.endswith(".bias") else (width,)
             parts = tuple(torch.zeros(rows, *shape) for rows in rule.rows)
-        for name, part in zip(rule.theirs, parts):
-            written[name] = (part.T if rule.transposed else part).contiguous().clone()
+        for number, (name, part) in enumerate(zip(rule.theirs, parts)):
+            written[name] = rule.part_of_theirs(number, part).contiguous().clone()
     return written

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Mapping, Set
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.model.config import ModelConfig
@@ -15,12 +15,12 @@ from glassformer.pretrained.architecture import ACTIVATION_NAMES, Architecture, 
 class EncoderArchitecture(Architecture, ABC):
     """Base of both. ``bare``: the class without a head; ``head_*``: tensor names of the masked-LM head."""
 
-    bare: ClassVar[str]
-    head_map: ClassVar[str]
-    head_norm: ClassVar[str]
-    head_bias: ClassVar[str]
-    spare: ClassVar[tuple[str, ...]] = ("embeddings.position_ids", "embeddings.token_type_ids")
-    parts: ClassVar[Mapping[str, tuple[str, ...]]] = {
+    bare: str
+    head_map: str
+    head_norm: str
+    head_bias: str
+    spare: tuple[str, ...] = ("embeddings.position_ids", "embeddings.token_type_ids")
+    parts: Mapping[str, tuple[str, ...]] = {
         "positions": ("learned", "sinusoidal", "none"),
         "mixer": ("dot",),
         "merge": ("concat",),
@@ -29,7 +29,7 @@ class EncoderArchitecture(Architecture, ABC):
         "block": ("post",),
         "head": ("masked", "pooled", "tied"),
     }
-    causal: ClassVar[bool] = False
+    causal: bool = False
 
     def offset(self, settings: Settings) -> int:
         """Rows of the position table before that of the first token."""
@@ -71,7 +71,7 @@ class EncoderArchitecture(Architecture, ABC):
 
     def rules(self, config: ModelConfig, dims: Dims) -> list[Rule]:
         width, inner = dims.width, inner_of(config, dims)
-        places = dims.context + getattr(config.positions, "offset", 0)
+        places = dims.context + getattr(config.of_layer(0).positions, "offset", 0)
         rules = [
             Rule("embedding.weight", ("embeddings.word_embeddings.weight",), (dims.vocabulary,)),
             Rule("positions.table.weight", ("embeddings.position_embeddings.weight",), (places,)),
@@ -104,8 +104,9 @@ class EncoderArchitecture(Architecture, ABC):
         return wrong
 
     def _head_fits(self, config: ModelConfig) -> bool:
-        same_eps = config.norm.kind == "layer" and getattr(config.head, "eps", None) == getattr(config.norm, "eps", None)
-        return same_eps and getattr(config.head, "activation", None) == self.activation_of_head(config.feedforward.kind)
+        first, head = config.of_layer(0), config.head
+        same_eps = first.norm.kind == "layer" and getattr(head, "eps", None) == getattr(first.norm, "eps", None)
+        return same_eps and getattr(head, "activation", None) == self.activation_of_head(first.feedforward.kind)
 
     def class_of(self, config: ModelConfig) -> str:
         return self.name if config.head.kind == "masked" else self.bare
@@ -115,10 +116,10 @@ class EncoderArchitecture(Architecture, ABC):
             "hidden_size": dims.width,
             "num_hidden_layers": dims.layers,
             "num_attention_heads": dims.heads,
-            "max_position_embeddings": dims.context + getattr(config.positions, "offset", 0),
+            "max_position_embeddings": dims.context + getattr(config.of_layer(0).positions, "offset", 0),
             "intermediate_size": inner_of(config, dims),
-            "hidden_act": ACTIVATION_NAMES[config.feedforward.kind],
-            "layer_norm_eps": getattr(config.norm, "eps", None),
+            "hidden_act": ACTIVATION_NAMES[config.of_layer(0).feedforward.kind],
+            "layer_norm_eps": getattr(config.of_layer(0).norm, "eps", None),
             "hidden_dropout_prob": dims.dropout,
             "attention_probs_dropout_prob": dims.dropout,
             "type_vocab_size": max(1, config.segments),
@@ -129,18 +130,18 @@ class EncoderArchitecture(Architecture, ABC):
 
 @final
 class BERT(EncoderArchitecture):
-    name: ClassVar[str] = "BertForMaskedLM"
-    bare: ClassVar[str] = "BertModel"
-    model_types: ClassVar[tuple[str, ...]] = ("bert",)
-    classes: ClassVar[tuple[str, ...]] = ("BertForMaskedLM", "BertModel", "BertForPreTraining")
-    prefix: ClassVar[str] = "bert."
-    unused: ClassVar[tuple[str, ...]] = ("cls.seq_relationship.", "pooler.")
-    head_map: ClassVar[str] = "cls.predictions.transform.dense"
-    head_norm: ClassVar[str] = "cls.predictions.transform.LayerNorm"
-    head_bias: ClassVar[str] = "cls.predictions.bias"
+    name: str = "BertForMaskedLM"
+    bare: str = "BertModel"
+    model_types: tuple[str, ...] = ("bert",)
+    classes: tuple[str, ...] = ("BertForMaskedLM", "BertModel", "BertForPreTraining")
+    prefix: str = "bert."
+    unused: tuple[str, ...] = ("cls.seq_relationship.", "pooler.")
+    head_map: str = "cls.predictions.transform.dense"
+    head_norm: str = "cls.predictions.transform.LayerNorm"
+    head_bias: str = "cls.predictions.bias"
 
     def objections(self, config: ModelConfig) -> list[str]:
-        offset = getattr(config.positions, "offset", 0)
+        offset = getattr(config.of_layer(0).positions, "offset", 0)
         return [*super().objections(config), *([f"model.positions.offset={offset}"] if offset else [])]
 
     def copies(self, config: ModelConfig) -> dict[str, str]:
@@ -152,15 +153,15 @@ class BERT(EncoderArchitecture):
 class RoBERTa(EncoderArchitecture):
     """Positions start after the row of padding, and the head always uses GELU."""
 
-    name: ClassVar[str] = "RobertaForMaskedLM"
-    bare: ClassVar[str] = "RobertaModel"
-    model_types: ClassVar[tuple[str, ...]] = ("roberta",)
-    classes: ClassVar[tuple[str, ...]] = ("RobertaForMaskedLM", "RobertaModel")
-    prefix: ClassVar[str] = "roberta."
-    unused: ClassVar[tuple[str, ...]] = ("pooler.",)
-    head_map: ClassVar[str] = "lm_head.dense"
-    head_norm: ClassVar[str] = "lm_head.layer_norm"
-    head_bias: ClassVar[str] = "lm_head.bias"
+    name: str = "RobertaForMaskedLM"
+    bare: str = "RobertaModel"
+    model_types: tuple[str, ...] = ("roberta",)
+    classes: tuple[str, ...] = ("RobertaForMaskedLM", "RobertaModel")
+    prefix: str = "roberta."
+    unused: tuple[str, ...] = ("pooler.",)
+    head_map: str = "lm_head.dense"
+    head_norm: str = "lm_head.layer_norm"
+    head_bias: str = "lm_head.bias"
 
     def offset(self, settings: Settings) -> int:
         return settings.whole("pad_token_id", 1, least=0) + 1
@@ -169,11 +170,14 @@ class RoBERTa(EncoderArchitecture):
         return "gelu"
 
     def objections(self, config: ModelConfig) -> list[str]:
-        offset = getattr(config.positions, "offset", 0)
+        offset = getattr(config.of_layer(0).positions, "offset", 0)
         return [*super().objections(config), *([] if offset else [f"model.positions.offset={offset}"])]
 
     def write(self, config: ModelConfig, dims: Dims, tokenizer: Tokenizer) -> dict[str, Any]:
-        return {**super().write(config, dims, tokenizer), "pad_token_id": getattr(config.positions, "offset", 2) - 1}
+        return {
+            **super().write(config, dims, tokenizer),
+            "pad_token_id": getattr(config.of_layer(0).positions, "offset", 2) - 1,
+        }
 
     def copies(self, config: ModelConfig) -> dict[str, str]:
         decoder = "lm_head.decoder"

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.foundation.errors import ConfigError, DataError, MissingDependency
 from glassformer.foundation.files import sha256_of_file, sha256_of_text
-from glassformer.pretrained.folders import locate, read_config, weight_files
+from glassformer.pretrained.folders import locate, read_config, require_finite, weight_files
 
 _OF_A_HEAD = ("classifier_dropout", "seq_classif_dropout", "cls_dropout", "classifier_dropout_prob")
 _OF_THE_ENCODER = ("hidden_dropout_prob", "dropout")
@@ -53,6 +54,7 @@ def load_encoder(name: str) -> LoadedEncoder:
     missing = [key for key in found["missing_keys"] if not key.startswith("pooler.")]
     if missing:
         raise DataError(f"the weights lack {missing[0]} and {len(missing) - 1} more; fetch the folder again.", file=folder)
+    require_finite(encoder.state_dict(), folder)
     pooler = getattr(encoder, "pooler", None)
     if isinstance(pooler, nn.Module):
         encoder.pooler = None
@@ -87,6 +89,10 @@ def _opened(transformers: Any, folder: Path, attention: str = "sdpa") -> tuple[A
             output_loading_info=True,
         )
         return opened
+    except SafetensorError as error:
+        raise DataError(
+            f"the weights are damaged or cut off ({error}); fetch the folder again.", file=folder, reason="damaged-weights"
+        ) from error
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         if attention == "sdpa" and "scaled_dot_product_attention" in str(error):
             return _opened(transformers, folder, "eager")

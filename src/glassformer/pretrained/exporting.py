@@ -25,7 +25,7 @@ from glassformer.pretrained.tokenizer_conversion import TOKENIZER, TOKENIZER_CON
 from glassformer.runs.directory import RunDirectory
 
 CARD = "README.md"
-CARD_METRICS = ("loss", "perplexity", "document_perplexity", "bits_per_byte", "accuracy", "exact_match")
+CARD_METRICS = ("loss", "perplexity", "document_perplexity", "bits_per_byte", "accuracy", "macro_f1", "exact_match")
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,11 @@ def fitting_architecture(config: ModelConfig) -> Architecture:
 def export(run: RunDirectory, model: nn.Module, tokenizer: Tokenizer, folder: Path, *, step: int) -> Exported:
     """Writes the folder atomically. The files of the run are read for the model card, and not modified."""
     if not isinstance(model, Transformer):
-        raise ConfigError("This network is not built from our parts, so it has no form to export; export the run it came from.")
+        raise ConfigError(
+            f"model.kind={run.read_recipe()['model'].get('kind', 'transformer')} is not built from our parts, so transformers "
+            f"has no class for it; its weights are in {run.checkpoint(step)}, as safetensors.",
+            reason="own-network-not-exported",
+        )
     config = model.config
     architecture = fitting_architecture(config)
     document = document_of(tokenizer)
@@ -85,7 +89,7 @@ def export(run: RunDirectory, model: nn.Module, tokenizer: Tokenizer, folder: Pa
 def _tensors(model: Transformer) -> dict[str, Tensor]:
     """Our tensors by name; computed positions become a table."""
     tensors: dict[str, Tensor] = dict(model.named_parameters())
-    if type(model.config.positions).applies_to == "embedding" and "positions.table.weight" not in tensors:
+    if type(model.config.of_layer(0).positions).applies_to == "embedding" and "positions.table.weight" not in tensors:
         weight, places = model.embedding.weight, torch.arange(model.dims.context, device=model.embedding.weight.device)
         nothing_1TD = torch.zeros(1, model.dims.context, model.dims.width, device=weight.device, dtype=weight.dtype)
         tensors["positions.table.weight"] = model.positions.embed(nothing_1TD, places.unsqueeze(0))[0]
@@ -96,7 +100,7 @@ def _prefixed(tensors: dict[str, Tensor], architecture: Architecture, config: Mo
     """Adds the prefix of a class with a head; the head's own names have none."""
     if not architecture.class_of(config).endswith(("LMHeadModel", "ForCausalLM", "ForMaskedLM")):
         return tensors
-    heads = ("lm_head.", "cls.")
+    heads = ("lm_head.", "embed_out.", "cls.")
     return {name if name.startswith(heads) else architecture.prefix + name: tensor for name, tensor in tensors.items()}
 
 
@@ -114,20 +118,26 @@ def _notes(config: ModelConfig, tokenizer: Tokenizer, class_name: str) -> tuple[
     return tuple(notes)
 
 
-def model_card(run: RunDirectory, class_name: str, *, parameters: int, step: int, notes: Sequence[str] = ()) -> str:
-    """Markdown with the hub's front matter. No licence is written: that is the user's choice."""
+def model_card(
+    run: RunDirectory, class_name: str, *, parameters: int, step: int, notes: Sequence[str] = (), loading: str | None = None
+) -> str:
+    """Markdown with the hub's front matter. No licence is written: that is the user's choice. ``loading``: Python that opens
+    the folder."""
     recipe = run.read_recipe()
     environment = run.read_environment() if run.environment_file.is_file() else {}
     loader = "AutoModelForMaskedLM" if class_name.endswith("MaskedLM") else "AutoModelForCausalLM"
     if class_name in ("BertModel", "RobertaModel"):
         loader = "AutoModel"
+    loading = loading or (
+        f'from transformers import AutoTokenizer, {loader}\n\ntokenizer = AutoTokenizer.from_pretrained("FOLDER")\n'
+        f'model = {loader}.from_pretrained("FOLDER")'
+    )
     sections = [
         "---\nlibrary_name: transformers\ntags:\n- glassformer\n---",
         f"# {run.root.resolve().name}",
         str(recipe.get("about") or "").strip(),
         f"A {class_name} with {parameters:,} parameters, made with Glassformer (step {step} of the run).",
-        f'```python\nfrom transformers import AutoTokenizer, {loader}\n\ntokenizer = AutoTokenizer.from_pretrained("FOLDER")\n'
-        f'model = {loader}.from_pretrained("FOLDER")\n```',
+        f"```python\n{loading}\n```",
         *(f"Note: {note}" for note in notes),
         "## Data",
         _about_data(recipe, environment),

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
@@ -137,7 +139,20 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
                 tensors.update((name, stored.get_tensor(name)) for name in sorted(names if promised is None else promised))
         except (SafetensorError, OSError, ValueError) as error:
             raise DataError(f"cannot be read as safetensors ({error}); fetch it again.", file=file) from error
+    require_finite(tensors, folder)
     return tensors
+
+
+def require_finite(tensors: Mapping[str, Tensor], folder: Path) -> None:
+    """Raises if a weight is NaN or infinite: such a model gives NaN for every text."""
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise DataError(
+                f"the tensor {name} has NaN or infinite weights, so every score would be NaN; fetch the folder again, or "
+                "train the model again with a smaller learning rate.",
+                file=folder,
+                reason="weights-not-finite",
+            )
 
 
 def _refuse_foreign(file: Path) -> None:

@@ -1,11 +1,13 @@
 """Classification heads of pretrained encoders: a linear map of pooled vectors, or the head of the transformers class.
 
-``own`` is BERT's pooler and linear map, or RoBERTa's two layers, with transformers' names: a folder of it is opened by
-AutoModelForSequenceClassification. ``mean`` and ``first`` are one linear map and work for every encoder.
+``own`` is BERT's pooler and linear map, or the two layers of RoBERTa, ELECTRA and DistilBERT, with transformers' names: a
+folder of it is opened by AutoModelForSequenceClassification. ``mean`` and ``first`` are one linear map and work for every
+encoder.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, final
 
 import torch
@@ -17,6 +19,9 @@ from glassformer.model.heads.classifier import first_seen, pool
 
 PoolChoice = Literal["mean", "first", "own"]
 ROBERTA_LIKE = ("roberta", "xlm-roberta", "camembert")
+TWO_LAYERS = (*ROBERTA_LIKE, "electra", "distilbert")
+"""Encoders whose own head is two new layers on the first vector."""
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"electra": F.gelu, "distilbert": F.relu}
 
 
 class LabelHead(nn.Module):
@@ -59,18 +64,22 @@ class BertHead(LabelHead):
 
 
 @final
-class RobertaHead(nn.Module):
-    """Dropout, a layer with tanh, dropout, one linear map, on the first vector; both layers are new and trained."""
+class TwoLayerHead(nn.Module):
+    """Dropout, a layer with tanh (ELECTRA: GELU; DistilBERT: ReLU, and no dropout before it), dropout, one linear map, on the
+    first vector; both layers are new and trained."""
 
-    def __init__(self, width: int, outputs: int, *, dropout: float) -> None:
+    def __init__(self, width: int, outputs: int, model_type: str, *, dropout: float) -> None:
         super().__init__()
-        self.drop = dropout
+        self.drop, self.drop_first = dropout, 0.0 if model_type == "distilbert" else dropout
+        self.activation = _ACTIVATIONS.get(model_type, torch.tanh)
         self.dense, self.out_proj = nn.Linear(width, width), nn.Linear(width, outputs)
 
+    def pooled(self, x_BTD: Tensor, key_padding_mask_BS: Tensor | None) -> Tensor:
+        x_BD = F.dropout(first_of_all(x_BTD, key_padding_mask_BS), self.drop_first, self.training)
+        return self.activation(self.dense(x_BD))
+
     def forward(self, x_BTD: Tensor, key_padding_mask_BS: Tensor | None = None) -> Tensor:
-        x_BD = F.dropout(first_of_all(x_BTD, key_padding_mask_BS), self.drop, self.training)
-        x_BD = F.dropout(torch.tanh(self.dense(x_BD)), self.drop, self.training)
-        return self.out_proj(x_BD)
+        return self.out_proj(F.dropout(self.pooled(x_BTD, key_padding_mask_BS), self.drop, self.training))
 
     def init_weights(self, generator: torch.Generator) -> None:
         for layer in (self.dense, self.out_proj):
@@ -86,9 +95,10 @@ def build_head(
         return LabelHead(width, outputs, pool=pool, dropout=dropout, virtual=virtual)
     if model_type == "bert" and pooler is not None:
         return BertHead(width, outputs, pooler, dropout=dropout)
-    if model_type in ROBERTA_LIKE:
-        return RobertaHead(width, outputs, dropout=dropout)
-    reason = "its folder has no weights of a pooler" if model_type == "bert" else "it is known for BERT and RoBERTa only"
+    if model_type in TWO_LAYERS:
+        return TwoLayerHead(width, outputs, model_type, dropout=dropout)
+    known = "it is known for BERT, RoBERTa, ELECTRA and DistilBERT only"
+    reason = "its folder has no weights of a pooler" if model_type == "bert" else known
     raise ConfigError(
         f"model.pool=own is not available for this {model_type} model: {reason}; choose model.pool: mean or first."
     )
@@ -96,10 +106,10 @@ def build_head(
 
 def has_own_head(model_type: str) -> bool:
     """Whether ``own`` is known for this kind of encoder."""
-    return model_type == "bert" or model_type in ROBERTA_LIKE
+    return model_type == "bert" or model_type in TWO_LAYERS
 
 
 def head_parameters(pool: PoolChoice, model_type: str, width: int, outputs: int) -> int:
     """Numbers of the head that are always trained (BERT's pooler belongs to the encoder)."""
-    dense = width * width + width if pool == "own" and model_type in ROBERTA_LIKE else 0
+    dense = width * width + width if pool == "own" and model_type in TWO_LAYERS else 0
     return dense + width * outputs + outputs

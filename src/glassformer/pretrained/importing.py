@@ -20,6 +20,7 @@ from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import Transformer
 from glassformer.pretrained.architecture import Architecture, Settings, to_ours
 from glassformer.pretrained.bert import BERT, RoBERTa
+from glassformer.pretrained.family import families
 from glassformer.pretrained.folders import (
     CONFIG,
     GENERATION_CONFIG,
@@ -29,13 +30,11 @@ from glassformer.pretrained.folders import (
     read_tensors,
     weight_files,
 )
-from glassformer.pretrained.gpt2 import GPT2
-from glassformer.pretrained.llama import Llama
 from glassformer.pretrained.tokenizer_conversion import TOKENIZER_FILES, tokenizer_in
 from glassformer.runs.checkpoint import Checkpoint, save_checkpoint
 from glassformer.runs.directory import RunDirectory
 
-ARCHITECTURES: tuple[Architecture, ...] = (GPT2(), Llama(), BERT(), RoBERTa())
+ARCHITECTURES: tuple[Architecture, ...] = (*families(), BERT(), RoBERTa())
 OLD_NAMES = {".gamma": ".weight", ".beta": ".bias"}
 """How BERT's first files called the parts of a norm."""
 

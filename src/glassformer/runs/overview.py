@@ -1,6 +1,6 @@
 """The runs of a folder in a table: status, last figures, and the settings in which they differ. Imports no torch.
 
-Only the end of each metrics file is read, so that a folder of many long runs opens quickly.
+Only the end of each metrics file is read, and a few places for a small curve, so that a folder of many long runs opens quickly.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from glassformer.runs.directory import RunDirectory, find_runs
 from glassformer.runs.records import MetricsLog
 
 NOT_SETTINGS = ("about", "result")
+CURVE_POINTS = 24
+"""Training losses in a row's small curve."""
 TAIL = 1 << 20
 """Bytes at the end of a metrics file that are searched for the last validation."""
 
@@ -32,7 +34,9 @@ def flat_rows(table: dict[str, Any]) -> list[dict[str, Any]]:
     """The overview as rows of plain cells, for a spreadsheet."""
     rows = []
     for row in table["runs"]:
-        cells = {key: value for key, value in row.items() if key not in ("settings", "notes")}
+        cells = {key: value for key, value in row.items() if key not in ("settings", "notes", "curve", "baseline")}
+        beside = row["baseline"] or {"name": None, "value": None}
+        cells |= {"best_baseline": beside["name"], "best_baseline_value": beside["value"]}
         rows.append({**cells, **row["settings"], "notes": "; ".join(row["notes"])})
     return rows
 
@@ -74,6 +78,7 @@ class RunTable:
         """The row and the recipe; the recipe is None if the run cannot be read."""
         recipe: dict[str, Any] | None = None
         metric, value, facts, notes = LOSS, None, dict[str, Any](), list[str]()
+        curve: list[float] = []
         try:
             recipe = self._once(run, run.recipe_file, run.read_recipe)
             facts = self._once(run, run.environment_file, lambda: _facts(run))
@@ -81,7 +86,9 @@ class RunTable:
             notes = self._once(run, run.notes_file, run.notes)
             metric = facts["metric"]
             log = MetricsLog(run.metrics_file)
-            value = self._once(run, log.file, lambda: log.last(metric.recorded, most=TAIL))
+            value, curve = self._once(
+                run, log.file, lambda: (log.last(metric.recorded, most=TAIL), log.sampled("loss", CURVE_POINTS))
+            )
         except (RunError, OSError, TypeError, ValueError, KeyError, AttributeError):  # a damaged run does not hide the others
             progress, recipe = {"status": "damaged"}, None
         finite = isinstance(value, int | float) and math.isfinite(value)
@@ -93,6 +100,9 @@ class RunTable:
             "steps": progress.get("steps"),
             "metric": metric.name,
             metric.recorded: value if finite else None,
+            "baseline": best_baseline(progress.get("baselines"), metric),
+            "data": None if recipe is None else data_name(recipe),
+            "curve": list(curve),
             "notes": list(notes),
             "tainted": facts.get("tainted", False),
             "ancestry": list(facts.get("ancestry", [])),
@@ -126,6 +136,27 @@ def _differences(recipes: list[dict[str, Any] | None]) -> tuple[list[str], list[
     keys = dict.fromkeys(key for values in readable for key in values)
     differing = [key for key in keys if len({repr(values.get(key)) for values in readable}) > 1]
     return differing, [{key: values.get(key) for key in differing} for values in flat]
+
+
+def best_baseline(values: Any, metric: Metric) -> dict[str, Any] | None:
+    """``{"name", "value"}`` of the best of a run's baselines on its validation data, by the judged metric."""
+    known = (
+        {name: value for name, value in values.items() if isinstance(value, int | float)} if isinstance(values, dict) else {}
+    )
+    if not known:
+        return None
+    name = (min if metric.lower_is_better else max)(known, key=lambda one: known[one])
+    return {"name": name, "value": known[name]}
+
+
+def data_name(recipe: dict[str, Any]) -> str | None:
+    """What a run was trained on, in a word: the name of a set, or of a file."""
+    data = recipe.get("data")
+    chosen = (data.get("set") or data.get("path")) if isinstance(data, dict) else None
+    if isinstance(chosen, dict):
+        return str(chosen.get("kind"))
+    first = chosen[0] if isinstance(chosen, list) and chosen else chosen
+    return None if first is None else Path(str(first)).name
 
 
 def file_signature(file: Path) -> Any:

@@ -71,6 +71,22 @@ class MetricsLog:
                         return _readable(record[key])
         return None
 
+    def sampled(self, key: str, points: int) -> list[float]:
+        """About ``points`` finite values of ``key``, evenly spread over the file, of which only so many pieces are read."""
+        if not self.file.is_file():
+            return []
+        found: list[float] = []
+        with open_file(self.file) as stream:
+            size = stream.seek(0, os.SEEK_END)
+            whole = size <= points * FIRST
+            for piece in range(1 if whole else points):
+                stream.seek(0 if whole else size * piece // points)
+                lines = stream.read(size if whole else FIRST).split(b"\n")
+                values = [_readable(parse_record(line).get(key)) for line in lines]
+                good = [one for one in values if isinstance(one, int | float) and math.isfinite(one)]
+                found += good if whole else good[:1]
+        return found[:: max(1, -(-len(found) // points))] if len(found) > points else found
+
     def cut_after(self, step: int, damaged: Callable[[str], None] | None = None) -> None:
         """Removes records after ``step``, which a resumed run writes again; and damaged lines."""
         if not self.file.exists():

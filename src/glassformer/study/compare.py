@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from glassformer.foundation.errors import GlassformerError, UsageError
+from glassformer.foundation.machine import cores
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.registry import variants_of
@@ -21,7 +22,7 @@ from glassformer.study.multi_set_study import SetStudy
 from glassformer.study.planning.plan import StudyPlan
 from glassformer.study.planning.planned_study import PlannedStudy, plan_studies
 from glassformer.study.running.executors.base import Executor, InlineExecutor
-from glassformer.study.running.executors.local import PER_GPU, LocalExecutor, cores
+from glassformer.study.running.executors.local import PER_GPU, LocalExecutor
 from glassformer.study.running.study_runner import StudyRunner
 from glassformer.study.running.trial_store import TrialStore
 from glassformer.study.study import Study

@@ -32,7 +32,7 @@ from glassformer.study.history.ledger import Attempt, Earlier
 from glassformer.study.planning.plan import BASE, StudyPlan
 from glassformer.study.planning.variant_facts import Facts, VariantBook
 from glassformer.study.reporting.study_notes import notes_of, notes_of_trials, remarks_of_trials, share_spent
-from glassformer.study.reporting.wording import LEAK_FOUND, STEP_FOUND
+from glassformer.study.reporting.wording import LEAK_FOUND, NOT_JUDGED, STEP_FOUND
 from glassformer.study.running.trial_results import TrialResult, gather_trials, metric_of, read_trial
 from glassformer.study.statistics.evidence import Problem, Trials
 from glassformer.study.statistics.selection_variance import tuning_variance
@@ -150,6 +150,7 @@ class Study:
             trials,
             problems=_separate_step_differences(trials.problems, facts),
             leak=facts.cheats.rstrip(".") if facts else "",
+            unjudged=facts is not None and facts.unjudged,
             leaks_once_trained=facts is not None and facts.leaks_once_trained,
             leaks_in_step=facts is not None and facts.leaks_in_step,
             earlier=self.earlier.get(trials.name, Earlier()),
@@ -255,7 +256,8 @@ class Study:
 
     def _mean_with_interval(self, variant: str) -> Estimate:
         if self.withheld(variant):
-            return Estimate(None, reason=STEP_FOUND if self.book.variants[variant].step_differs else LEAK_FOUND)
+            facts = self.book.variants[variant]
+            return Estimate(None, reason=STEP_FOUND if facts.step_differs else NOT_JUDGED if facts.unjudged else LEAK_FOUND)
         return over_seeds(self.seed_values(variant)).within(self.metric.bounds)
 
     @cached_property

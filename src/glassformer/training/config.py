@@ -39,6 +39,11 @@ class TrainingConfig(Config):
     """Whether the step is captured as a CUDA graph and replayed; `auto`: on a GPU, from 30 steps on."""
     device: str = "auto"
     """`auto`, `cpu`, `cuda` or `cuda:1`."""
+    pieces: int | None = Field(default=None, ge=1, le=1 << 16)
+    """Pieces of a batch that processes share: the same pieces give the same bits on any number of processes; `null`: as many as
+    processes at the start, and with one process the batch is not cut."""
+    parallel: Literal["auto", "ddp", "fsdp"] = "auto"
+    """On several processes: `ddp` gives each the whole model, `fsdp` a share of it; `auto`: ddp where the model fits."""
     log_every: int = Field(default=10, ge=1)
     """On a GPU: steps between reads of the loss."""
     out_of_memory: Literal["stop", "halve"] = "stop"
@@ -56,6 +61,19 @@ class TrainingConfig(Config):
                 f"training.accumulate={self.accumulate} does not divide training.batch_size={self.batch_size}; "
                 f"use one of {divisors}."
             )
+        if self.pieces is not None:
+            if self.pieces & (self.pieces - 1):
+                raise ValueError(
+                    f"training.pieces={self.pieces} is not a power of two, and gradients are added in pairs; "
+                    f"use {1 << (self.pieces.bit_length() - 1)} or {1 << self.pieces.bit_length()}."
+                )
+            if self.batch_size % (self.pieces * self.accumulate):
+                whole = self.pieces * self.accumulate
+                raise ValueError(
+                    f"training.batch_size={self.batch_size} cannot be cut into training.pieces={self.pieces} of "
+                    f"training.accumulate={self.accumulate} micro-batches each; use a multiple of {whole}, for example "
+                    f"{-(-self.batch_size // whole) * whole}."
+                )
         return self
 
 

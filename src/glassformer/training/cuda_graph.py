@@ -1,7 +1,8 @@
 """A step -> the same step as a CUDA graph: tried, captured once for each shape of batch, and replayed.
 
 A graph replays kernels and nothing else, so a step that does more (``.item()``, a draw on the processor) is refused before
-it is captured. Weights, buffers and optimizer are afterwards as they were.
+it is captured. Weights, buffers and optimizer are afterwards as they were. A step in pieces becomes two graphs: the gradients
+of one piece, replayed for each with its own seed, and the update; what other processes add comes between them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import random
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, final
 
@@ -21,6 +22,7 @@ from glassformer.foundation.errors import GlassformerError
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import is_out_of_memory
 from glassformer.foundation.stopwatch import Stopwatch
+from glassformer.training.parallel.tree import PairwiseSum
 from glassformer.training.step import StepOutcome, TrainStep
 
 WARM_UP_STEPS = 2  # torch asks for a few steps on a side stream before capturing
@@ -68,12 +70,48 @@ def _on_a_side_stream() -> Iterator[None]:
         torch.cuda.current_stream().wait_stream(side)
 
 
-class _Captured(NamedTuple):
-    """A graph, the batch it reads and the outcome it writes."""
+class _Recording(NamedTuple):
+    """A graph, and the tensors it writes."""
 
     graph: torch.cuda.CUDAGraph
-    batch: Batch
-    outcome: StepOutcome
+    written: Any
+
+
+@final
+class _CapturedWhole:
+    """A whole step as one graph, the batch it reads and the outcome it writes."""
+
+    def __init__(self, step: TrainStep, batch: Batch, recording: _Recording) -> None:
+        self._batch, self._graph, self._outcome = batch, recording.graph, recording.written
+
+    def replay(self, batch: Batch) -> StepOutcome:
+        self._batch.copy_(batch)
+        self._graph.replay()
+        return StepOutcome(self._outcome.loss.clone(), self._outcome.grad_norm.clone())
+
+
+@final
+class _CapturedPieces:
+    """A step in pieces as two graphs: the gradients of one piece, and what is done with the sum of all."""
+
+    def __init__(
+        self, step: TrainStep, piece: Batch, targets: Tensor, gradients: _Recording, flat: Tensor, update: _Recording
+    ) -> None:
+        self._step, self._piece, self._targets, self._flat = step, piece, targets, flat
+        self._gradients, self._update = gradients, update
+
+    def replay(self, batch: Batch) -> StepOutcome:
+        step, pieces, total = self._step, self._step.cut(batch), PairwiseSum()
+        self._targets.copy_(step.loss_module.count(batch))
+        for piece in step.processes.share(len(pieces)):
+            step.seed_piece(piece)
+            self._piece.copy_(pieces[piece])
+            self._gradients.graph.replay()
+            total.add(self._gradients.written.clone())
+        self._flat.copy_(step.processes.sum(total.total))
+        self._update.graph.replay()
+        outcome: StepOutcome = self._update.written
+        return StepOutcome(outcome.loss.clone(), outcome.grad_norm.clone())
 
 
 @final
@@ -87,7 +125,7 @@ class GraphedStep:
     def __init__(self, step: TrainStep, watch: Watcher = SILENT, clock: Stopwatch | None = None) -> None:
         self._step, self._watch, self._clock = step, watch, clock or Stopwatch()
         self.runtime, self.optimizers = step.runtime, step.optimizers
-        self._graphs: dict[Any, _Captured] = {}
+        self._graphs: dict[Any, _CapturedWhole | _CapturedPieces] = {}
         self._refused: dict[Any, str] = {}  # shapes that run as they are, and why
         self._pool: Any = None  # graphs share their memory: one runs at a time, and what it gives is copied at once
         self._undo = self.optimizers.make_capturable()
@@ -112,10 +150,8 @@ class GraphedStep:
         captured = self._graphs.get(batch.shapes)
         if captured is None:
             return self._step(batch, step, lr_multiplier)
-        captured.batch.copy_(batch)
         self._step.prepare(step, lr_multiplier)
-        captured.graph.replay()
-        return StepOutcome(captured.outcome.loss.clone(), captured.outcome.grad_norm.clone())
+        return captured.replay(batch)
 
     @property
     def uncaptured(self) -> TrainStep:
@@ -140,30 +176,42 @@ class GraphedStep:
         return self._step
 
     def measure(self, batch: Batch, step: int = 0) -> StepOutcome:
-        """The loss and the gradient norm of a step as it is replayed; weights and optimizer are put back; for checks."""
-        with self._as_before():
+        """The loss and the gradient norm of a step as it is replayed, without other processes; weights and optimizer are put
+        back; for checks."""
+        with self._as_before(), self._step.by_itself():
             return self(batch, step, 0.0)
 
-    def _capture(self, batch: Batch) -> _Captured:
-        """Captures one step on a copy of the batch; weights and optimizer are put back as they were."""
-        copy = batch.clone()
+    def _capture(self, batch: Batch) -> _CapturedWhole | _CapturedPieces:
+        """Captures one step on a copy of the batch; weights and optimizer are put back as they were. Asks no other process."""
         self._step.prepare(0, 0.0)
         with self._as_before():
-            self._step.update(copy)  # what a first call makes is there from now on
-            # Before the capture, which a refusal would leave half done; and not on a side stream: what is left of a step that
-            # was broken off there (its AccumulateGrad nodes) would make later steps wait for that stream, and torch warn of it.
-            with _only_kernels():
-                self._step.update(copy)
-            with _on_a_side_stream():
-                for _ in range(WARM_UP_STEPS):
-                    self._step.update(copy)
-            return self._recorded(copy)
+            if self._step.pieces is None:
+                copy = batch.clone()
+                return _CapturedWhole(self._step, copy, self._made(lambda: self._step.update(copy)))
+            step, piece, targets = self._step, self._step.cut(batch)[0].clone(), self._step.loss_module.count(batch).clone()
+            step.seed_piece(0)
+            gradients = self._made(lambda: step.flat_gradients(piece, targets))
+            flat = gradients.written.clone()
+            update = self._made(lambda: step.apply(step.take(flat)))
+            return _CapturedPieces(step, piece, targets, gradients, flat, update)
 
-    def _recorded(self, copy: Batch) -> _Captured:
+    def _made(self, work: Callable[[], Any]) -> _Recording:
+        """``work`` as a graph, after it was tried."""
+        work()  # what a first call makes is there from now on
+        # Before the capture, which a refusal would leave half done; and not on a side stream: what is left of a step that
+        # was broken off there (its AccumulateGrad nodes) would make later steps wait for that stream, and torch warn of it.
+        with _only_kernels():
+            work()
+        with _on_a_side_stream():
+            for _ in range(WARM_UP_STEPS):
+                work()
+        return self._recorded(work)
+
+    def _recorded(self, work: Callable[[], Any]) -> _Recording:
         graph = torch.cuda.CUDAGraph()
         try:
             with torch.cuda.graph(graph, pool=self._pool):
-                outcome = self._step.update(copy)
+                written = work()
         except RuntimeError as error:
             if is_out_of_memory(error):
                 raise
@@ -173,7 +221,7 @@ class GraphedStep:
                 reason="cannot-capture",
             ) from error
         self._pool = graph.pool()
-        return _Captured(graph, copy, outcome)
+        return _Recording(graph, written)
 
     @contextmanager
     def _as_before(self) -> Iterator[None]:

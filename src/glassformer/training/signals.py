@@ -65,6 +65,11 @@ class StopSignal:
     def requested(self) -> bool:
         return self.number is not None
 
+    def share(self, number: int) -> None:
+        """Another process of the run was told to stop: so is this one."""
+        if number and self.number is None:
+            self.number = number
+
     def check(self) -> None:
         """Raises ``StopRequested`` if a stop was requested."""
         if self.requested:

@@ -3,11 +3,16 @@
 The result depends on the weights, the optimizer's state, the batch and (seed, step) alone. Cutting the batch into micro-batches
 saves memory: sums of losses are divided by the number of targets of the whole batch, so the gradient is the same up to
 rounding. With dropout each micro-batch draws masks of its own, and the gradient is another sample.
+
+With ``pieces`` the batch is cut into that many pieces, which several processes may share. Each is computed whole by one
+process, with random numbers from (seed, step, piece), and the gradients of pieces are added in a fixed tree: the bits depend on
+the number of pieces, never on the number of processes (docs/scale.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple, Protocol, final
 
 import torch
@@ -19,6 +24,8 @@ from glassformer.foundation.seeds import derive_seed
 from glassformer.model.network import Network
 from glassformer.training.config import TrainingConfig
 from glassformer.training.optimizer_set import OptimizerSet
+from glassformer.training.parallel.group import ALONE, Processes
+from glassformer.training.parallel.tree import PairwiseSum
 
 
 class LossFunction(Protocol):
@@ -60,13 +67,21 @@ class TrainStep:
     """A network with its loss, its optimizers and the rules of one step."""
 
     def __init__(
-        self, loss: TrainingLoss, optimizers: OptimizerSet, config: TrainingConfig, runtime: Runtime, seed: int
+        self,
+        loss: TrainingLoss,
+        optimizers: OptimizerSet,
+        config: TrainingConfig,
+        runtime: Runtime,
+        seed: int,
+        processes: Processes = ALONE,
     ) -> None:
         self.loss_module, self.optimizers, self.config, self.runtime, self.seed = loss, optimizers, config, runtime, seed
-        self.accumulate = config.accumulate
+        self.processes, self.pieces, self.accumulate = processes, config.pieces, config.accumulate
         self.compiled = False
         """Whether ``compute_loss`` is the compiled form of ``loss_module``; it then gets a seed for its dropout masks."""
         self.compute_loss: Callable[[dict[str, Tensor], Tensor | None], Tensor] = loss
+        self._number = 0  # of the step that was prepared
+        self._without_gradient = False  # whether a weight had none in the last piece
 
     @property
     def uncaptured(self) -> TrainStep:
@@ -79,14 +94,63 @@ class TrainStep:
         return self.update(batch)
 
     def prepare(self, step: int, lr_multiplier: float) -> None:
-        """Sets what depends on the step's number: every generator, and the rate."""
+        """Sets what depends on the step's number: every generator (of a piece: ``seed_piece``), and the rate."""
         self.loss_module.train()
-        seed_torch(derive_seed(self.seed, "step", step))
+        self._number = step
+        if self.pieces is None:
+            seed_torch(derive_seed(self.seed, "step", step))
         self.optimizers.set_lr_multiplier(lr_multiplier)
 
+    def seed_piece(self, piece: int) -> None:
+        """Sets every generator to what the step and the piece demand, whichever process computes it."""
+        seed_torch(derive_seed(self.seed, "step", self._number, "piece", piece))
+
     def update(self, batch: Batch) -> StepOutcome:
-        """Gradients, clipping, new weights: the same operations at every step."""
-        loss, grad_norm = self._backward(batch), self._norm()
+        """Gradients, their sum over all processes, new weights: the same operations at every step."""
+        return self.apply(self.gradients(batch))
+
+    def gradients(self, batch: Batch) -> Tensor:
+        """Leaves the gradient of the mean loss over the whole batch in ``grad``; returns that loss."""
+        if self.pieces is None:
+            return self._backward(batch, self.loss_module.count(batch))
+        return self.take(self.processes.sum(self.summed(batch)))
+
+    def summed(self, batch: Batch) -> Tensor:
+        """Gradients and loss of the pieces of this process, added in pairs; flat, as ``flat_gradients`` lays them out."""
+        targets, pieces, total = self.loss_module.count(batch), self.cut(batch), PairwiseSum()
+        for piece in self.processes.share(len(pieces)):
+            self.seed_piece(piece)
+            total.add(self.flat_gradients(pieces[piece], targets))
+        return total.total
+
+    def cut(self, batch: Batch) -> list[Batch]:
+        """The pieces of a batch."""
+        assert self.pieces is not None
+        return batch.split(batch.rows // self.pieces)
+
+    def flat_gradients(self, piece: Batch, targets: Tensor) -> Tensor:
+        """One piece's share of the gradient of every weight, end to end; then its share of the loss; then for each weight
+        whether it has a gradient, 1 or 0."""
+        loss, weights = self._backward(piece, targets), self.optimizers.parameters.values()
+        parts = [weight.new_zeros(weight.numel()) if weight.grad is None else weight.grad.flatten() for weight in weights]
+        self._without_gradient = any(weight.grad is None for weight in weights)
+        present = [0.0 if weight.grad is None else 1.0 for weight in weights] if self._without_gradient else None
+        flags = parts[0].new_ones(len(parts)) if present is None else torch.tensor(present, device=loss.device)
+        self.optimizers.zero_grad()
+        return torch.cat([*parts, loss.reshape(1), flags])
+
+    def take(self, flat: Tensor) -> Tensor:
+        """Makes the sum of all pieces the gradient of the weights; returns the loss. A weight that no piece needed has none."""
+        weights, at = list(self.optimizers.parameters.values()), 0
+        present = flat[-len(weights) :].tolist() if self._without_gradient else [1.0] * len(weights)  # reading waits for a GPU
+        for weight, found in zip(weights, present):
+            weight.grad = flat[at : at + weight.numel()].view_as(weight) if found else None
+            at += weight.numel()
+        return flat[at].clone()
+
+    def apply(self, loss: Tensor) -> StepOutcome:
+        """Clips the gradient and changes the weights by it."""
+        grad_norm = self._norm()
         if self.config.clip is not None:
             torch.nn.utils.clip_grads_with_norm_(self.optimizers.parameters.values(), self.config.clip, grad_norm)
         self.optimizers.step()
@@ -94,16 +158,26 @@ class TrainStep:
         return StepOutcome(loss, grad_norm)
 
     def measure(self, batch: Batch, step: int = 0) -> StepOutcome:
-        """The loss and the gradient norm that this step would give, with nothing changed; for checks."""
+        """The loss and the gradient norm that this step would give, with nothing changed and without other processes; for
+        checks."""
         self.prepare(step, 0.0)
         self.optimizers.zero_grad()
-        outcome = StepOutcome(self._backward(batch), self._norm())
+        with self.by_itself():
+            outcome = StepOutcome(self.gradients(batch), self._norm())
         self.optimizers.zero_grad()
         return outcome
 
-    def _backward(self, batch: Batch) -> Tensor:
-        """Gradients of the mean loss over the whole batch, one micro-batch after another; returns that loss."""
-        targets = self.loss_module.count(batch)
+    @contextmanager
+    def by_itself(self) -> Iterator[None]:
+        """Inside, this process computes all pieces."""
+        before, self.processes = self.processes, ALONE
+        try:
+            yield
+        finally:
+            self.processes = before
+
+    def _backward(self, batch: Batch, targets: Tensor) -> Tensor:
+        """Gradients of the summed loss over ``targets``, one micro-batch after another; returns that loss."""
         total = torch.zeros((), device=targets.device)
         for micro_batch in batch.split(batch.rows // self.accumulate):
             # the seed of its dropout masks in a compiled step, drawn from what ``prepare`` seeded

@@ -16,7 +16,7 @@ import torch
 
 from glassformer.data.batches import BatchesByStep
 from glassformer.foundation.errors import Diverged, Interrupted, OutOfMemory
-from glassformer.foundation.metrics import COLLAPSED_TO, LOSS, VALIDATION, Metric
+from glassformer.foundation.metrics import COLLAPSED_TO, LOSS, TRAIN, VALIDATION, Metric
 from glassformer.foundation.progress import SILENT, Watcher, duration
 from glassformer.foundation.runtime import is_out_of_memory
 from glassformer.foundation.stopwatch import Stopwatch
@@ -62,6 +62,8 @@ class Callbacks:
     save: Callable[[TrainingState], None]
     evaluated: Callable[[int], None] = lambda step: None
     """Called after the figures of an evaluation were printed."""
+    agree: Callable[[int], int] | None = None
+    """The largest of the numbers that the processes of a run give; None: there is one process."""
     recorded: Callable[[int], Mapping[str, Any] | None] = lambda step: None
     """The figures that an earlier process recorded for a step, if it did."""
     film: Callable[[int], None] = lambda step: None
@@ -96,6 +98,9 @@ class Trainer:
         self.save_every = checkpoint.every or max(1, steps // 10)
         # On a GPU, reading a loss makes the processor wait, so losses are read together now and then.
         self.fetch_every = self.training.log_every if step.runtime.device.type == "cuda" else 1
+        # So do several processes when they ask each other whether one of them was told to stop.
+        self._agree_every = 1 if callbacks.agree is None else self.fetch_every
+        self._stopped_by: int | None = None  # the signal on which all processes stop
         self._pending: list[tuple[int, StepOutcome, float]] = []
         self._phase = "compile" if isinstance(step, TrainStep) and step.compiled else "first step"
         self._seconds_before, self._tokens, self._taken = 0.0, 0, 0
@@ -109,6 +114,7 @@ class Trainer:
             state.stale = 0
         if state.step and self._evaluation_due(state.step) and state.evaluated_step != state.step:
             self._evaluate(state)  # the run was stopped in the middle of this evaluation
+            self._look_for_a_stop()
             self._raise_if_stopped(state)
         self._save_for_film(state.step)
         while state.step < self.steps and not self._out_of_patience(state):
@@ -123,7 +129,10 @@ class Trainer:
             self._save_for_film(state.step)
             improved = self._evaluation_due(state.step) and self._evaluate(state)
             last = state.step == self.steps or self._out_of_patience(state)
-            if last or state.step % self.save_every == 0 or (improved and self.checkpoint.best) or self.stop.requested:
+            if last or state.step % self._agree_every == 0:
+                self._look_for_a_stop()
+            stopped = self._stopped_by is not None
+            if last or state.step % self.save_every == 0 or (improved and self.checkpoint.best) or stopped:
                 self._save(state)
             self._raise_if_stopped(state)
         return state
@@ -221,7 +230,8 @@ class Trainer:
             try:
                 with self.callbacks.clock.phase("evaluations"):
                     figures = self.callbacks.evaluate()
-            except StopRequested:
+            except StopRequested:  # all processes left the evaluation at the same batch
+                self._stopped_by = self.stop.number
                 return False
             seconds, rate = self._seconds(), self._tokens_per_second()
             self.callbacks.record({"step": state.step, **figures, "seconds": seconds, "tokens_per_second": rate})
@@ -241,9 +251,9 @@ class Trainer:
 
     def _say_figures(self, step: int, figures: Mapping[str, float]) -> None:
         """``step 500 of 5,000: validation loss 2.1034; 3 min left``: what a log is read for."""
-        named = {name.removeprefix(VALIDATION): value for name, value in figures.items()}
-        named.pop(COLLAPSED_TO, None)  # a class, not a figure
-        shown = ", ".join(f"{name} {value:.4f}" for name, value in named.items())
+        shown = _named(figures, VALIDATION)
+        if any(name.startswith(TRAIN) for name in figures):
+            shown += f"; train {_named(figures, TRAIN)}"
         left = (time.perf_counter() - self._started) / max(1, self._taken) * (self.steps - step)
         rest = f"; {duration(left)} left" if step < self.steps and self._taken else ""
         self.callbacks.watch.say(f"step {step:,} of {self.steps:,}: validation {shown}{rest}")
@@ -251,9 +261,21 @@ class Trainer:
     def _out_of_patience(self, state: TrainingState) -> bool:
         return self.evaluation.patience is not None and state.stale >= self.evaluation.patience
 
+    def _look_for_a_stop(self) -> None:
+        """A signal to one process stops all of them, at the same step."""
+        if self._stopped_by is None:
+            own = self.stop.number or 0
+            self._stopped_by = (own if self.callbacks.agree is None else self.callbacks.agree(own)) or None
+
     def _raise_if_stopped(self, state: TrainingState) -> None:
-        if self.stop.number is not None:
+        if self._stopped_by is not None:
             raise Interrupted(
                 f"Stopped by a signal after step {state.step}, which is saved; go on with --resume.",
-                signal_number=self.stop.number,
+                signal_number=self._stopped_by,
             )
+
+
+def _named(figures: Mapping[str, float], prefix: str) -> str:
+    """The figures whose names begin so: ``accuracy 0.8120, loss 0.4310``. A class is no figure."""
+    found = {name.removeprefix(prefix): value for name, value in figures.items() if name.startswith(prefix)}
+    return ", ".join(f"{name} {value:.4f}" for name, value in found.items() if name != COLLAPSED_TO)

@@ -1,8 +1,8 @@
 """Processes started from the page: ordinary ``glassformer`` commands that outlive the server and are found again. No torch.
 
 Each has a record and a log in a hidden folder of the served folder. A process is identified by pid and start time, so that
-another process with a recycled pid is never stopped. As many run at once as there are cores; the others wait in their turn,
-also for the next server if this one ends.
+another process with a recycled pid is never stopped. As many run at once as the machine has room for (``room``): one a core
+and one a GPU at most, each with 2 GiB of memory; the others wait in their turn, also for the next server if this one ends.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any, final
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.files import SERVED, open_file, read_json, refuse_links, write_json
 from glassformer.foundation.locks import locked
+from glassformer.foundation.machine import cores, gpus, memory_bytes
 from glassformer.runs.directory import RunDirectory
-from glassformer.study.running.executors.local import cores
 
 LOG_TAIL = 4000
 """Characters of a log that the page shows."""
@@ -30,6 +30,13 @@ TURNS = 0.5
 """Seconds between looks for a free place."""
 MOST_BYTES = 1 << 20
 """Bytes of a record."""
+PROCESS_BYTES = 2 << 30
+"""Memory that a small run takes: torch, its texts and its model."""
+
+
+def room(cores: int, memory: int, gpus: int) -> int:
+    """How many runs go on at once: limited by cores, by memory, and by GPUs where there are any; one at least."""
+    return max(1, min(cores, memory // PROCESS_BYTES, gpus or cores))
 
 
 @final
@@ -37,7 +44,8 @@ class Processes:
     """What was started in one folder."""
 
     def __init__(self, root: Path, places: int | None = None) -> None:
-        self.root, self.records, self.places = root, root / ".page", places or cores()
+        self.root, self.records, self.gpus = root, root / ".page", gpus()
+        self.places = places or room(cores(), memory_bytes(), len(self.gpus))
         self._turns: threading.Thread | None = None
 
     def start(self, name: str, kind: str, words: list[str]) -> dict[str, Any]:
@@ -73,7 +81,7 @@ class Processes:
             time.sleep(TURNS)
 
     def _launch(self, record: dict[str, Any]) -> dict[str, Any]:
-        name = record["name"]
+        name, gpu = record["name"], self._free_gpu() if record["kind"] == "run" else None  # a study shares out all GPUs itself
         refuse_links(self._record(name))  # before the process starts, which nobody would find again without its record
         with open_file(self._log(name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as stream:
             process = subprocess.Popen(
@@ -83,12 +91,18 @@ class Processes:
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env={**os.environ, "NO_COLOR": "1", "PYTHONUNBUFFERED": "1", SERVED: str(self.root)},
+                env={**os.environ, "NO_COLOR": "1", "PYTHONUNBUFFERED": "1", SERVED: str(self.root)}
+                | ({} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu}),
             )
-        record = {**record, "pid": process.pid, "began": began(process.pid)}
+        record = {**record, "pid": process.pid, "began": began(process.pid), "gpu": gpu}
         write_json(self._record(name), record)
         threading.Thread(target=process.wait, daemon=True).start()  # reap zombies
         return self._shown(record)
+
+    def _free_gpu(self) -> str | None:
+        """The GPU that fewest of the runs going on have; None where there is none."""
+        taken = [one["gpu"] for one in self.list() if one["alive"] and one["pid"] is not None]
+        return min(self.gpus, key=taken.count, default=None)
 
     def list(self) -> list[dict[str, Any]]:
         """All processes started here, with their status."""
@@ -130,6 +144,7 @@ class Processes:
             "kind": str(record["kind"]),
             "pid": pid,
             "turn": turn,
+            "gpu": record.get("gpu"),
             "alive": alive,
             "state": "waiting" if pid is None else "running" if alive else "ended",
             "command": [str(word) for word in record["command"]],

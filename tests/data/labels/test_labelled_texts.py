@@ -55,7 +55,7 @@ def test_texts_that_were_trained_on_are_told(tmp_path: Path) -> None:
     test = labels.split("test")
     assert test.seen is not None
     assert test.seen.tolist() == [False, "text number 0" in train, "text number 5" in train]
-    assert any("occur word for word in the training texts" in note for note in labels.notes)
+    assert any("occur in the training texts" in note for note in labels.notes)
 
 
 def test_numbers_are_ordered_by_size(tmp_path: Path) -> None:
@@ -302,3 +302,29 @@ def test_an_empty_line_between_texts_is_refused_since_answers_are_matched_by_lin
         asked.write_text(text, encoding="utf-8")
         with pytest.raises(DataError, match=rf"asked.txt.*{line}.*the line is empty"):
             texts_to_ask(tokenizer, asked, data, record=record)
+
+
+class TestCopies:
+    """A copy in capitals or with more spaces is a copy; a changed word makes a near-duplicate."""
+
+    def labels(self, folder: Path, *, test: list[str]) -> Labels:
+        rows = [
+            f"order {n} of the {animal} arrived too late and was wet,{animal}" for n in range(40) for animal in ("dog", "cat")
+        ]
+        (folder / "train.csv").write_text("\n".join(["text,label", *rows]))
+        (folder / "test.csv").write_text("\n".join(["text,label", *test]))
+        return Labels(DataConfig(path=str(folder / "train.csv"), test=str(folder / "test.csv"), split={"validation": 0.0}))
+
+    def test_case_and_spacing_hide_no_copy(self, tmp_path: Path) -> None:
+        copies = [f"ORDER  {n} of the DOG   arrived too late and was wet,dog" for n in range(10)]
+        labels = self.labels(tmp_path, test=[*copies, "an owl of quite another kind flew by the window,cat"])
+        seen = labels.split("test").seen
+        assert seen is not None
+        assert seen.tolist() == [True] * 10 + [False]
+
+    def test_a_changed_word_is_counted_in_a_note(self, tmp_path: Path) -> None:
+        labels = self.labels(tmp_path, test=["order 3 of the dog arrived too late and was wet again,dog", "owls,cat"])
+        assert labels.split("test").seen is not None
+        assert not labels.split("test").seen.any()  # type: ignore[union-attr]
+        assert labels.near_duplicates("test").count == 1
+        assert sum("near-duplicates" in note for note in labels.notes) == 1

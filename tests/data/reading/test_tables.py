@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from tests.refusals import refused
 
 from glassformer.data.reading import readers
-from glassformer.data.reading.tables import Column, cells
+from glassformer.data.reading.tables import Column, Layout, cells, column_names, layout_of
 from glassformer.foundation.errors import DataError
 
 
@@ -132,3 +133,54 @@ class TestTsv:
     def test_ragged_rows_are_named(self, tmp_path: Path) -> None:
         with refused(DataError, "other-number-of-columns", "line 2", "3 columns", "has 2"):
             rows(write(tmp_path, "0\tone\n1\ttwo\tthree\n"), "tsv", 2)
+
+
+class TestLayout:
+    """Tables as spreadsheets write them: the separator and the encoding are found, not asked for."""
+
+    COLUMNS: ClassVar = {"text_column": "message", "label_column": "category"}
+
+    def rows(self, file: Path, kind: str = "csv") -> list[tuple[str, ...]]:
+        return [values for _, values in cells(file, kind, self.COLUMNS)]  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("delimiter", [";", "\t", "|", ","])
+    def test_the_separator(self, delimiter: str, tmp_path: Path) -> None:
+        file = tmp_path / "t.csv"
+        with file.open("w", newline="") as stream:
+            writer = csv.writer(stream, delimiter=delimiter)
+            writer.writerows([["id", "message", "category"], ["1", "late, and\nwet; a | b", "post"], ["2", 'a "dog"', "pets"]])
+        assert layout_of(file).delimiter == delimiter
+        assert self.rows(file) == [("late, and\nwet; a | b", "post"), ('a "dog"', "pets")]
+
+    def test_one_column_stays_one_column(self, tmp_path: Path) -> None:
+        file = tmp_path / "t.csv"
+        file.write_text("text\na; b\nc; d\n")
+        assert layout_of(file) == Layout()
+        assert [values for _, values in cells(file, "csv", {"text_column": None})] == [("a; b",), ("c; d",)]
+
+    @pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-8-sig", "utf-8"])
+    def test_the_encoding(self, encoding: str, tmp_path: Path) -> None:
+        file = tmp_path / "t.csv"
+        file.write_bytes("message;category\nschöne Grüße;naïve\n5 €;été\n".encode(encoding))
+        assert self.rows(file) == [("schöne Grüße", "naïve"), ("5 €", "été")]
+        assert layout_of(file).encoding == {"cp1252": "cp1252", "utf-16": "utf-16"}.get(encoding)
+        assert (layout_of(file).note("t.csv") or "").count(encoding) == (encoding in ("cp1252", "utf-16"))
+
+    def test_one_damaged_byte_is_no_encoding(self, tmp_path: Path) -> None:
+        file = tmp_path / "t.csv"
+        file.write_bytes("message,category\nGrüße,a\n".encode() + b"x\xffy,b\n")
+        with refused(DataError, "not-utf8", "line 3"):
+            self.rows(file)
+
+    def test_parquet(self, tmp_path: Path) -> None:
+        arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        file = tmp_path / "t.parquet"
+        columns = {"id": [1, 2], "message": ["hello", "world, again"], "category": [3, 4]}
+        parquet.write_table(arrow.table(columns), file)
+        assert self.rows(file, "parquet") == [("hello", "3"), ("world, again", "4")]
+        assert column_names(file, "parquet") == ["id", "message", "category"]
+        with refused(DataError, "no-text-column"):
+            list(cells(file, "parquet", {"text_column": "massage"}))
+        file.write_bytes(b"PAR1 and nothing else")
+        with refused(DataError, "not-parquet"):
+            self.rows(file, "parquet")

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.blocks.no_residual import NoResidualConfig
 from glassformer.model.dims import Dims
-from glassformer.model.slots import Positions
+from glassformer.model.slots import LayerParts, Positions
 
 
 class TimesThree(nn.Module):
@@ -35,6 +35,6 @@ class Half(nn.Module):
 def test_by_hand() -> None:
     # 8 -> 3 * 4 = 12 -> 6 + 1 = 7: with the sums of the block ``pre`` it would be 31
     dims = Dims(width=2, heads=1, layers=1, context=5, vocabulary=7)
-    block = NoResidualConfig().build(dims, TimesThree(), PlusOne(), Half)
+    block = NoResidualConfig().build(dims, LayerParts(TimesThree, PlusOne, Half))
     x_BTD = torch.full((1, 5, 2), 8.0)
     torch.testing.assert_close(block(x_BTD, AttentionContext(causal=True), Positions(), None), torch.full((1, 5, 2), 7.0))

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.blocks.post import PostConfig
 from glassformer.model.dims import Dims
-from glassformer.model.slots import Positions
+from glassformer.model.slots import LayerParts, Positions
 
 DIMS = Dims(width=2, heads=1, layers=1, context=5, vocabulary=7)
 
@@ -36,7 +36,7 @@ class Half(nn.Module):
 
 def test_by_hand() -> None:
     # 8 -> (8 + 24) / 2 = 16 -> (16 + 17) / 2 = 16.5
-    block = PostConfig().build(DIMS, TimesThree(), PlusOne(), Half)
+    block = PostConfig().build(DIMS, LayerParts(TimesThree, PlusOne, Half))
     x_BTD = torch.full((1, 5, 2), 8.0)
     torch.testing.assert_close(block(x_BTD, AttentionContext(causal=True), Positions(), None), torch.full((1, 5, 2), 16.5))
     assert (PostConfig.norms, PostConfig.norm_at_end) == (2, False)
@@ -44,7 +44,7 @@ def test_by_hand() -> None:
 
 def test_dropout_is_on_both_parts_and_not_on_the_stream() -> None:
     block = PostConfig().build(
-        Dims(width=2, heads=1, layers=1, context=5, vocabulary=7, dropout=0.999), TimesThree(), PlusOne(), nn.Identity
+        Dims(width=2, heads=1, layers=1, context=5, vocabulary=7, dropout=0.999), LayerParts(TimesThree, PlusOne, nn.Identity)
     )
     torch.manual_seed(0)
     x_BTD = torch.full((1, 5, 2), 8.0)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.blocks.pre import PreConfig
 from glassformer.model.dims import Dims
-from glassformer.model.slots import Positions
+from glassformer.model.slots import LayerParts, Positions
 
 DIMS = Dims(width=2, heads=1, layers=1, context=5, vocabulary=7)
 
@@ -36,7 +36,7 @@ class Half(nn.Module):
 
 def test_by_hand() -> None:
     # 8 -> 8 + 3 * 4 = 20 -> 20 + (10 + 1) = 31
-    block = PreConfig().build(DIMS, TimesThree(), PlusOne(), Half)
+    block = PreConfig().build(DIMS, LayerParts(TimesThree, PlusOne, Half))
     x_BTD = torch.full((1, 5, 2), 8.0)
     torch.testing.assert_close(block(x_BTD, AttentionContext(causal=True), Positions(), None), torch.full((1, 5, 2), 31.0))
     assert (PreConfig.norms, PreConfig.norm_at_end) == (2, True)
@@ -44,7 +44,7 @@ def test_by_hand() -> None:
 
 def test_dropout_is_on_both_parts_and_not_on_the_stream() -> None:
     block = PreConfig().build(
-        Dims(width=2, heads=1, layers=1, context=5, vocabulary=7, dropout=0.999), TimesThree(), PlusOne(), nn.Identity
+        Dims(width=2, heads=1, layers=1, context=5, vocabulary=7, dropout=0.999), LayerParts(TimesThree, PlusOne, nn.Identity)
     )
     torch.manual_seed(0)
     x_BTD = torch.full((1, 5, 2), 8.0)

@@ -14,7 +14,7 @@ Z_BHTE = torch.tensor(
 
 
 def test_factor_of_each_head() -> None:
-    merged_BTD = ReweightConfig().build(DIMS, 0)(Z_BHTE)
+    merged_BTD = ReweightConfig().build(DIMS)(Z_BHTE)
     # head 1: sqrt(9 + 16 + 144) = 13; head 2: sqrt(1 + 4 + 4 + 16) = 5
     expected_BTD = torch.tensor(
         [[[39.0, 52.0, 5.0, 0.0], [0.0, 0.0, 10.0, 10.0]], [[0.0, 156.0, 0.0, 0.0], [0.0, 0.0, 20.0, 0.0]]]
@@ -28,6 +28,6 @@ def test_declares_the_laws_it_breaks() -> None:
 
 def test_a_head_of_zeros_has_a_gradient() -> None:
     z_BHTE = torch.zeros_like(Z_BHTE, requires_grad=True)
-    ReweightConfig().build(DIMS, 0)(z_BHTE).sum().backward()
+    ReweightConfig().build(DIMS)(z_BHTE).sum().backward()
     assert z_BHTE.grad is not None
     assert z_BHTE.grad.isfinite().all()

@@ -14,7 +14,7 @@ Z_BHTE = torch.tensor(
 
 
 def test_factor_of_each_head() -> None:
-    merged_BTD = ReweightPositionConfig().build(DIMS, 0)(Z_BHTE)
+    merged_BTD = ReweightPositionConfig().build(DIMS)(Z_BHTE)
     # the norms of the vectors: 5, 0 and 1, sqrt 8; then 12, 0 and 0, 4
     root = 2 * 8**0.5
     expected_BTD = torch.tensor(
@@ -29,6 +29,6 @@ def test_declares_the_laws_it_breaks() -> None:
 
 def test_a_head_of_zeros_has_a_gradient() -> None:
     z_BHTE = torch.zeros_like(Z_BHTE, requires_grad=True)
-    ReweightPositionConfig().build(DIMS, 0)(z_BHTE).sum().backward()
+    ReweightPositionConfig().build(DIMS)(z_BHTE).sum().backward()
     assert z_BHTE.grad is not None
     assert z_BHTE.grad.isfinite().all()

@@ -14,7 +14,7 @@ Z_BHTE = torch.tensor(
 
 
 def test_factor_of_each_head() -> None:
-    merged_BTD = ReweightSequenceConfig().build(DIMS, 0)(Z_BHTE)
+    merged_BTD = ReweightSequenceConfig().build(DIMS)(Z_BHTE)
     # row 1: heads 5 and 3; row 2: heads 12 and 4
     expected_BTD = torch.tensor(
         [[[15.0, 20.0, 3.0, 0.0], [0.0, 0.0, 6.0, 6.0]], [[0.0, 144.0, 0.0, 0.0], [0.0, 0.0, 16.0, 0.0]]]
@@ -28,6 +28,6 @@ def test_declares_the_laws_it_breaks() -> None:
 
 def test_a_head_of_zeros_has_a_gradient() -> None:
     z_BHTE = torch.zeros_like(Z_BHTE, requires_grad=True)
-    ReweightSequenceConfig().build(DIMS, 0)(z_BHTE).sum().backward()
+    ReweightSequenceConfig().build(DIMS)(z_BHTE).sum().backward()
     assert z_BHTE.grad is not None
     assert z_BHTE.grad.isfinite().all()

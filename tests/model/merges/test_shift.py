@@ -13,7 +13,7 @@ from glassformer.model.merges.shift import ShiftConfig
 
 def test_second_head_first() -> None:
     z_BHTE = torch.arange(12.0).reshape(1, 3, 2, 2)
-    merged = ShiftConfig().build(Dims(width=6, heads=3, layers=1, context=5, vocabulary=7), 0)(z_BHTE)
+    merged = ShiftConfig().build(Dims(width=6, heads=3, layers=1, context=5, vocabulary=7))(z_BHTE)
     assert merged.tolist() == [[[4, 5, 8, 9, 0, 1], [6, 7, 10, 11, 2, 3]]]
 
 

@@ -51,7 +51,7 @@ def both_ways(dtype: torch.dtype, positions: Positions, context: AttentionContex
     """Output and gradients of the reference implementation and of the kernel."""
     x_BTD = torch.randn(B, T, D, generator=rng, dtype=dtype)
     weight = torch.randn(B, H, T, E, generator=rng, dtype=dtype)
-    fused = Dot(DIMS, fused=True).to(dtype)
+    fused = DotConfig(fused=True).build(DIMS).to(dtype)
     answers = []
     for use_kernel in (False, True):
         fused.fused = use_kernel
@@ -79,7 +79,7 @@ def test_the_kernel_is_the_definition(context: str, biased: bool, dtype: torch.d
 
 @pytest.mark.parametrize("fused", [False, True])
 def test_nothing_to_see_gives_zeros(fused: bool, rng) -> None:
-    mixer = Dot(DIMS, fused=fused)
+    mixer = DotConfig(fused=fused).build(DIMS)
     z_BHTE = mixer(torch.randn(B, T, D, generator=rng), contexts()["hidden"], Positions(), None)
     assert (z_BHTE[1, :, 0] == 0).all()
     assert (z_BHTE[0] != 0).all()
@@ -87,7 +87,7 @@ def test_nothing_to_see_gives_zeros(fused: bool, rng) -> None:
 
 def test_by_hand() -> None:
     """Width 2, one head; queries and keys are zero, so a query takes the mean of the values it sees."""
-    mixer = Dot(SMALL, fused=False)
+    mixer = DotConfig(fused=False).build(SMALL)
     with torch.no_grad():
         mixer.qkv.weight.copy_(torch.tensor([[0.0, 0], [0, 0], [0, 0], [0, 0], [1, 0], [0, 1]]))
     x_BTD = torch.tensor([[[2.0, 0.0], [4.0, 2.0], [0.0, 1.0]]])
@@ -125,7 +125,7 @@ def test_bias_of_positions_is_added_to_scores(fused: bool) -> None:
 
 @pytest.mark.parametrize("place", ["scores", "pattern"])
 def test_somebody_who_looks_sees_what_the_kernel_never_forms(place: str, rng) -> None:
-    mixer, seen = Dot(DIMS, fused=True), []
+    mixer, seen = DotConfig(fused=True).build(DIMS), []
     x_BTD = torch.randn(B, T, D, generator=rng)
     unseen = mixer(x_BTD, AttentionContext(causal=True), Positions(), None)
     getattr(mixer, place).register_forward_hook(lambda module, inputs, output: seen.append(output))
@@ -137,7 +137,7 @@ def test_somebody_who_looks_sees_what_the_kernel_never_forms(place: str, rng) ->
 
 @pytest.mark.parametrize("fused", [False, True])
 def test_dropout_acts_only_while_training(fused: bool, rng) -> None:
-    mixer = Dot(Dims(width=D, heads=H, layers=1, context=S, vocabulary=11, dropout=0.5), fused=fused)
+    mixer = DotConfig(fused=fused).build(Dims(width=D, heads=H, layers=1, context=S, vocabulary=11, dropout=0.5))
     x_BTD = torch.randn(B, T, D, generator=rng)
 
     def twice() -> tuple[Tensor, Tensor]:
@@ -156,7 +156,7 @@ def test_what_it_says_of_itself() -> None:
 
 def test_unscaled_products_are_sharper_by_the_root_of_the_head_width() -> None:
     torch.manual_seed(0)
-    x_BTD, context, usual = torch.randn(B, T, D), AttentionContext(causal=True), Dot(DIMS, fused=True)
+    x_BTD, context, usual = torch.randn(B, T, D), AttentionContext(causal=True), DotConfig(fused=True).build(DIMS)
     unscaled = DotConfig(scale=1.0).build(DIMS)
     unscaled.load_state_dict(usual.state_dict())
     with torch.no_grad():

@@ -90,6 +90,8 @@ class TestVary:
         assert parse_vary(["model.mixer={kind: dot, bias: false},none"]) == {
             "model.mixer": [{"kind": "dot", "bias": False}, "none"]
         }
+        listed = parse_vary(["model.mixer=[dot, none],average", "model.norm=[rms, {kind: layer, eps: 0.1}]"])
+        assert listed == {"model.mixer": [["dot", "none"], "average"], "model.norm": [["rms", {"kind": "layer", "eps": 0.1}]]}
         assert parse_vary(["training.lr=1e-3", "training.lr=5e-4"]) == {"training.lr": [0.001, 0.0005]}
 
     @pytest.mark.parametrize("text", ["model.width", "=3", "model.width=", "model.width= "])
@@ -130,6 +132,13 @@ class TestFromFlags:
         made, notes = plan_from_flags({"model": {}}, {"model.positions": ["learned", "alibi"]}, resolve)
         assert [change.name for change in made.changes] == ["model.positions=alibi"]
         assert notes == ["model.positions=learned is left out: it is the same as the baseline."]
+
+    def test_a_list_is_one_value(self) -> None:
+        made, notes = plan_from_flags({"model": {"layers": 4}}, ["model.mixer=[dot, dot],[dot, none]"], resolve)
+        assert [(change.name, change.set) for change in made.changes] == [
+            ("model.mixer=[dot, none]", {"model.mixer": ["dot", "none"]})
+        ]
+        assert notes == ["model.mixer=[dot, dot] is left out: it is the same as the baseline."]
 
     def test_a_value_given_twice_is_one_change(self):
         made, _ = plan_from_flags("r", ["model.width=64,64"], resolve)

@@ -10,7 +10,7 @@ from tests.refusals import refused
 
 from glassformer.foundation.errors import ConfigError, UnknownName
 from glassformer.foundation.yaml_text import dump_yaml
-from glassformer.recipe import built_in_recipes, load_recipe, run_taken
+from glassformer.recipe import Recipe, built_in_recipes, load_recipe, run_taken
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.planning.plan import StudyPlan, built_in_studies, list_studies
@@ -205,3 +205,39 @@ def test_each_resolves_to_recipes(name):
 
 def test_no_study_hides_behind_a_recipe():
     assert not set(built_in_studies()) & set(built_in_recipes())
+
+
+class TestRatesOfTuning:
+    """A rate belongs to a way of tuning: ``train`` chooses one for each, and so does ``compare``."""
+
+    @pytest.fixture
+    def table(self, tmp_path: Path) -> Path:
+        file = tmp_path / "t.csv"
+        file.write_text("text,label\n" + "".join(f"it did bark {n},dog\nit did purr {n},cat\n" for n in range(20)))
+        return file
+
+    def planned(self, source, tmp_path, vary, **set_):
+        folder = {"model.folder": str(tmp_path / "encoder"), **set_}
+        (one,) = plan_studies(source, vary=[vary], set=folder, out=tmp_path / "s")
+        rates = {name: Recipe.parse(one.resolve(one.plan.settings(name))).training.lr for name in one.plan.variants}
+        return rates, [note for note in one.notes if "learning rate" in note]
+
+    def test_each_variant_of_a_table_has_the_rate_that_train_would_choose(self, table, tmp_path):
+        rates, notes = self.planned(table, tmp_path, "model.tuning=full,lora,prefix", **{"model.tuning": "head"})
+        assert rates == {
+            "base": 1e-2,
+            "model.tuning=full": 1e-4,
+            "model.tuning=lora": 1e-3,
+            "model.tuning=prefix": 1e-2,
+        }
+        assert len(notes) == 3
+
+    def test_a_rate_that_the_user_gave_is_everyones_and_that_is_reported(self, table, tmp_path):
+        rates, notes = self.planned(table, tmp_path, "model.tuning=full", **{"model.tuning": "head", "training.lr": 0.02})
+        assert rates == {"base": 0.02, "model.tuning=full": 0.02}
+        assert len(notes) == 1
+
+    def test_a_recipe_that_hands_its_rate_on_is_reported(self, tmp_path):
+        rates, notes = self.planned("sst2-minilm", tmp_path, "model.tuning=lora,head")
+        assert len(set(rates.values())) == 1
+        assert len(notes) == 2

@@ -248,7 +248,7 @@ def test_anything_else_is_a_failed_trial(recipe, tmp_path, passed):
         "@MERGES.variant('fragile')\n"
         "class FragileConfig(MergeConfig):\n"
         "    'Breaks when used.'\n"
-        "    def build(self, dims, layer):\n"
+        "    def build(self, dims):\n"
         "        return Fragile()\n"
         "class Fragile(Merge):\n"
         "    def forward(self, z_BHTE):\n"

@@ -15,7 +15,7 @@ def test_endings_are_said(folder, make_run) -> None:
     curves = Curves(run.metrics_file)
     curves.update()
     (one,) = health_of(run, {"status": "diverged", "reason": "at step 2."}, curves)
-    assert one["text"] == "The loss stopped being a number. at step 2."
+    assert (one["code"], one["tone"]) == ("diverged", "warning")
     (one,) = health_of(run, {"status": "running"}, curves)
     assert "not a number" in one["text"]
     assert evaluation_of(run) is None

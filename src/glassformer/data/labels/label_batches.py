@@ -6,10 +6,11 @@ that little is computed for padding and CUDA graphs are reused. Texts longer tha
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, NamedTuple, final
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, final
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from glassformer.foundation.seeds import derive_seed
 
 SHORTEST = 16  # tokens; shorter rows are no faster on a GPU, and each length needs its own CUDA graph
 POOL = 32  # batches that are sorted by length together: more would make the order of an epoch less random
+ENCODED_AT_ONCE = 1024  # texts; the library's object for a text is a hundred times its ids
 IGNORED = -100
 
 
@@ -54,7 +56,7 @@ class EncodedTexts:
         )
 
 
-_encodings = MemoryCache[EncodedTexts](6, lambda texts: 16 * int(texts.lengths.sum()))
+_encodings = MemoryCache[EncodedTexts](6, lambda texts: 8 * int(texts.lengths.sum()))
 """In-memory cache: every trial of a study encodes the same texts."""
 
 
@@ -74,38 +76,43 @@ def encode_texts(tokenizer: Tokenizer, items: LabelledTexts, context: int) -> En
 
 
 def _encoded(tokenizer: Tokenizer, items: LabelledTexts, context: int) -> EncodedTexts:
-    encoded = _by_library(tokenizer, items, context) if isinstance(tokenizer, FastTokenizer) else None
-    if encoded is None:
-        encoded = list(_by_marks(tokenizer, items, context))
-    ids = tuple(np.asarray(each, np.int64) for each, _, _ in encoded)
-    kinds = tuple(np.asarray(types, np.int64) for _, types, _ in encoded)
-    types = kinds if any(each.any() for each in kinds) else None
+    rows = _by_marks(tokenizer, items, context)
+    if isinstance(tokenizer, FastTokenizer) and tokenizer.library.num_special_tokens_to_add(items.pairs is not None):
+        rows = _by_library(tokenizer, items, context)
+    ids, kinds, lengths, cuts = array("i"), array("i"), list[int](), 0
+    for row, row_kinds, cut in rows:  # one array for all texts: an object for each token would take ten times the memory
+        ids.extend(row)
+        kinds.extend(row_kinds)
+        lengths.append(len(row))
+        cuts += cut
+    flat_ids, flat_kinds = (np.frombuffer(each, np.int32) if len(each) else np.zeros(0, np.int32) for each in (ids, kinds))
+    ends = np.cumsum(lengths)[:-1]
+    types = tuple(np.split(flat_kinds, ends)) if flat_kinds.any() else None
     pad = tokenizer.pad_id if tokenizer.pad_id is not None else 0  # masked for every query, so any id will do
-    return EncodedTexts(ids, types, items.labels, sum(cut for _, _, cut in encoded), pad, context)
+    return EncodedTexts(tuple(np.split(flat_ids, ends)), types, items.labels, cuts, pad, context)
 
 
-def _by_library(tokenizer: FastTokenizer, items: LabelledTexts, context: int) -> list[tuple[list[int], list[int], bool]] | None:
-    """By the tokenizer's own template ([CLS] a [SEP] b [SEP], <s> a </s></s> b </s>); None if it has none."""
+def _by_library(tokenizer: FastTokenizer, items: LabelledTexts, context: int) -> Iterator[tuple[list[int], list[int], bool]]:
+    """By the tokenizer's own template ([CLS] a [SEP] b [SEP], <s> a </s></s> b </s>)."""
     library = tokenizer.library
     marks = library.num_special_tokens_to_add(items.pairs is not None)
-    if not marks:
-        return None
-    found = []
 
     def encoded(texts: Sequence[str]) -> list[Any]:
         encode = partial(library.encode_batch, list(texts), add_special_tokens=False)
         return list(answer_in_time(encode, sum(map(len, texts))))
 
-    firsts = encoded(items.texts)
-    seconds = [None] * len(items) if items.pairs is None else encoded(items.pairs)
-    for first, second in zip(firsts, seconds):
-        keep, keep_second, cut = _room(len(first), 0 if second is None else len(second), context - marks)
-        first.truncate(keep)
-        if second is not None:
-            second.truncate(keep_second)
-        whole = library.post_process(first, second, True)
-        found.append((whole.ids, whole.type_ids, cut))
-    return found
+    for start in range(0, len(items), ENCODED_AT_ONCE):
+        firsts = encoded(items.texts[start : start + ENCODED_AT_ONCE])
+        seconds: list[Any] = [None] * len(firsts)
+        if items.pairs is not None:
+            seconds = encoded(items.pairs[start : start + ENCODED_AT_ONCE])
+        for first, second in zip(firsts, seconds):
+            keep, keep_second, cut = _room(len(first), 0 if second is None else len(second), context - marks)
+            first.truncate(keep)
+            if second is not None:
+                second.truncate(keep_second)
+            whole = library.post_process(first, second, True)
+            yield whole.ids, whole.type_ids, cut
 
 
 def _by_marks(tokenizer: Tokenizer, items: LabelledTexts, context: int) -> Iterator[tuple[list[int], list[int], bool]]:
@@ -178,11 +185,26 @@ def padded(texts: EncodedTexts, chosen: Sequence[int], length: int, *, rows: int
     return PaddedRows(ids_BT, hidden_BT, labels_B, types_BT)
 
 
+class HasLengths(Protocol):
+    """Items of different lengths, none longer than ``context``."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def context(self) -> int: ...
+
+    @property
+    def lengths(self) -> np.ndarray: ...
+
+
+L = TypeVar("L", bound=HasLengths)
+
+
 @final
-class LengthGroups:
+class LengthGroups(Generic[L]):
     """Which texts make up each batch of an epoch, and to which length they are padded."""
 
-    def __init__(self, texts: EncodedTexts, *, batch_size: int, seed: int) -> None:
+    def __init__(self, texts: L, *, batch_size: int, seed: int) -> None:
         self.texts, self.batch_size, self.seed = texts, batch_size, seed
         self.lengths_N, self.fixed = texts.lengths, np.array(fixed_lengths(texts.context))
         self.batches_per_epoch = -(-len(texts) // batch_size)
@@ -206,7 +228,7 @@ class LengthGroups:
         batches = [order[start : start + self.batch_size] for start in range(0, len(order), self.batch_size)]
         return [batches[at] for at in draw.permutation(len(batches))]
 
-    def batch(self, step: int) -> PaddedRows:
+    def batch(self: LengthGroups[EncodedTexts], step: int) -> PaddedRows:
         """The rows of step ``step``, always ``batch_size`` of them."""
         at, length = self.chosen(step)
         return padded(self.texts, at.tolist(), length, rows=self.batch_size)

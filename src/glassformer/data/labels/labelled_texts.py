@@ -16,6 +16,15 @@ import numpy as np
 
 from glassformer.data.config import DataConfig, FormatKind
 from glassformer.data.memory_cache import MemoryCache
+from glassformer.data.near_duplicates import (
+    SHINGLE,
+    SIMILAR,
+    Near,
+    near_duplicates_of,
+    near_duplicates_within,
+    normalised,
+    symbols,
+)
 from glassformer.data.prepare import trained_tokenizer
 from glassformer.data.reading.corpus import LabelSource, Row, Skipped, Source, format_by_name, read, read_rows
 from glassformer.data.reading.readers import EMPTY_LINE, lines, to_text
@@ -28,7 +37,7 @@ from glassformer.data.reading.sources import (
     source_at,
 )
 from glassformer.data.reading.splits import SPLITS, draw_splits, draw_splits_by_class, require_split
-from glassformer.data.reading.tables import cells
+from glassformer.data.reading.tables import cells, layout_of
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError, DataError, UsageError
@@ -38,6 +47,9 @@ COLUMNS = ("format", "text_column", "pair_column", "label_column")
 
 LabelRows = tuple[tuple[Row, ...], Skipped]
 _rows = MemoryCache[LabelRows](4, lambda read: sum(2 * len(row.text) + 2 * len(row.pair or "") + 200 for row in read[0]))
+
+
+_near = MemoryCache[Near](8, lambda near: 100 * near.count)
 
 
 def rows_of(source: LabelSource) -> LabelRows:
@@ -68,7 +80,7 @@ class LabelledTexts:
     labels: np.ndarray  # int64, UNLABELLED where the file has none
     ids: tuple[str, ...]
     label_names: tuple[str, ...]
-    seen: np.ndarray | None = None  # bool: the text also occurs in the training texts; None: not known
+    seen: np.ndarray | None = None  # bool: a training text is the same up to case and spacing; None: not known
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -187,9 +199,9 @@ class Labels:
     def _texts(self, name: str, rows: Sequence[Row]) -> LabelledTexts:
         texts = _texts_of_rows(name, rows, self._values, self.label_names)
         if name == "train":
-            self._trained_on = {texts.text_of(index) for index in range(len(texts))}
+            self._trained_on = {hash(normalised(texts.text_of(index))) for index in range(len(texts))}
             return texts
-        seen = [texts.text_of(index) in self._trained_on for index in range(len(texts))]
+        seen = [hash(normalised(texts.text_of(index))) in self._trained_on for index in range(len(texts))]
         return replace(texts, seen=np.array(seen))
 
     @property
@@ -234,10 +246,23 @@ class Labels:
         """A user's file, read like the recipe's data: with the same columns, and labels that are known."""
         return self._read(str(path), _source_like(self._sources.train, path, self._data))
 
+    def near_duplicates(self, name: str) -> Near:
+        """The texts of a split that nearly are training texts; of the training texts, those that nearly are earlier ones."""
+        train, split = self.split("train"), self.split(name)
+
+        def make() -> Near:
+            own = [symbols(train.text_of(at)) for at in range(len(train))]
+            if name == "train":
+                return near_duplicates_within(own)
+            return near_duplicates_of(own, [symbols(split.text_of(at)) for at in range(len(split))])
+
+        return _near.get((train.fingerprint, split.fingerprint), make)
+
     @property
     def notes(self) -> list[str]:
         """Notes: class balance of every open split, duplicates, skipped lines."""
         found = [f"{name}: {split.balance()}." for name, split in self._splits.items()]
+        found += [note for file in self._sources.train.files if (note := self._layout_note(file)) is not None]
         for name, count in zip(self.label_names, self._splits["train"].counts):
             if not count:
                 found.append(
@@ -254,12 +279,26 @@ class Labels:
             again = 0 if split.seen is None else int(split.seen.sum())
             if again:
                 found.append(
-                    f"{again} of the {len(split)} {name} texts ({again / len(split):.0%}) occur word for word in the training "
-                    "texts: what is right there may be memory; the figures of unseen texts say what holds for new ones."
+                    f"{again} of the {len(split)} {name} texts ({again / len(split):.0%}) occur in the training texts, up to "
+                    "case and spacing: what is right there may be memory; the figures of unseen texts say what holds for new "
+                    "ones."
+                )
+            near = Near() if name == "train" else self.near_duplicates(name)
+            if near.pairs:
+                there, here, similarity = min(near.pairs, key=lambda pair: pair[2])
+                found.append(
+                    f"{near.count} of the {len(split)} {name} texts share at least {SIMILAR:.0%} of their runs of {SHINGLE} "
+                    f"characters with a training text, for example {split.ids[there]} with {self._splits['train'].ids[here]} "
+                    f"({similarity:.0%}): near-duplicates."
                 )
         if self._skipped.count:
             found.append(f"{self._skipped.count} bad lines were left out, the first: {self._skipped.examples[0]}")
         return found
+
+    def _layout_note(self, file: Path) -> str | None:
+        """Which separator and encoding were found in a csv file, if they are not the usual ones."""
+        kind = self._sources.train.format or format_by_name(file)
+        return layout_of(file).note(file.name) if kind == "csv" else None
 
     @property
     def record(self) -> dict[str, Any]:
@@ -299,7 +338,7 @@ def texts_of_file(
     known = _record_of_labels(record)
     try:
         return Labels(reading, expect=known).file(path)
-    except DataError:
+    except (DataError, ConfigError):  # ConfigError: an imported classifier has no training data
         if known is None or _training_files_exist(reading):
             raise
     rows = list(read_rows(_source_like(LabelSource("", (), **_columns(known["reading"])), path, reading)))

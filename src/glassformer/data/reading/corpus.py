@@ -2,7 +2,8 @@
 
 A document is a line, a block of lines, an article, a row of a table or a whole file; the documents of a text file, joined,
 are the file. Blank lines belong to the document before them. A row of a labelled file has a text, perhaps a second one (a
-pair), and a label as it stands in the file. Does not tokenize, does not split, does not know which labels there may be.
+pair), and a label as it stands in the file; a row of a file of pairs has a source and a target. Does not tokenize, does not
+split, does not know which labels there may be.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
+from sys import intern
 from typing import NamedTuple
 
 from glassformer.data.config import DocumentKind, FormatKind
@@ -19,7 +21,13 @@ from glassformer.data.reading.readers import lines, pieces, require_size, to_tex
 from glassformer.data.reading.tables import Column, cells, raise_error
 from glassformer.foundation.errors import DataError
 
-_ENDINGS: dict[str, FormatKind] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv"}
+_ENDINGS: dict[str, FormatKind] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+}
 
 # ` = Title = ` is an article of wikitext; ` = = Section = = ` is inside one.
 _ARTICLE = re.compile(rb" = [^=]+ = \r?\n?")
@@ -79,6 +87,34 @@ class LabelSource:
     def reading(self) -> dict[str, object]:
         """How the files are read, as plain values: with the files' bytes this determines the rows."""
         names = ("format", "text_column", "pair_column", "label_column", "labelled", "first", "last")
+        return {name: getattr(self, name) for name in names}
+
+
+class PairRow(NamedTuple):
+    """A source with its target, and their location."""
+
+    source: str
+    target: str
+    file: Path
+    line: int
+
+
+@dataclass(frozen=True)
+class PairSource:
+    """Tables of pairs of texts; or, if ``parallel``, two text files whose lines belong together, the source's first."""
+
+    name: str
+    files: tuple[Path, ...]
+    parallel: bool = False
+    format: FormatKind | None = None
+    source_column: Column = None
+    target_column: Column = None
+    skip_bad_lines: bool = False
+
+    @property
+    def reading(self) -> dict[str, object]:
+        """How the files are read, as plain values: with the files' bytes this determines the pairs."""
+        names = ("parallel", "format", "source_column", "target_column")
         return {name: getattr(self, name) for name in names}
 
 
@@ -202,8 +238,8 @@ def _all_rows(source: LabelSource, on_bad_row: Callable[[DataError], None]) -> I
         kind = source.format or format_by_name(file)
         if kind == "text":
             raise DataError(
-                "has no columns for text and label; give a jsonl, csv or tsv file, or set data.format: label-text if each "
-                "line is a label, a space and the text.",
+                "has no columns for text and label; give a csv, tsv, jsonl or parquet file, or set data.format: label-text if "
+                "each line is a label, a space and the text.",
                 file=file,
                 reason="no-columns",
             )
@@ -215,4 +251,43 @@ def _all_rows(source: LabelSource, on_bad_row: Callable[[DataError], None]) -> I
                 rule = f"the {what} is empty; fill it in or remove the row."
                 on_bad_row(DataError(rule, file=file, line=line, reason="empty-cell"))
                 continue
-            yield Row(found["text_column"], found.get("pair_column"), found.get("label_column"), file, line)
+            label = found.get("label_column")  # one object for each label, not for each row
+            yield Row(found["text_column"], found.get("pair_column"), None if label is None else intern(label), file, line)
+
+
+def read_pairs(source: PairSource, skipped: Skipped | None = None) -> Iterator[PairRow]:
+    """The pairs of all files, in order, the empty ones too. Bad rows raise, or go to ``skipped`` when the source allows it."""
+    on_bad_row = (skipped or Skipped()).add if source.skip_bad_lines else raise_error
+    if source.parallel:
+        yield from _parallel_lines(source, on_bad_row)
+        return
+    columns: dict[str, Column] = {"source_column": source.source_column, "target_column": source.target_column}
+    for file in source.files:
+        kind = source.format or format_by_name(file)
+        if kind in ("text", "label-text"):
+            raise DataError(
+                "has no columns for source and target; give a jsonl, csv or tsv file, or two text files whose lines belong "
+                "together, with a comma between them (data.path: train.de,train.en).",
+                file=file,
+                reason="no-columns",
+            )
+        for line, (first, second) in cells(file, kind, columns, on_bad_row):
+            yield PairRow(first.strip(), second.strip(), file, line)
+
+
+def _parallel_lines(source: PairSource, on_bad_row: Callable[[DataError], None]) -> Iterator[PairRow]:
+    first, second = source.files
+    for one, two in zip_longest(lines(first), lines(second)):
+        if one is None or two is None:
+            longer, number = (first, one[0]) if one is not None else (second, two[0])
+            raise DataError(
+                f"has line {number}, but {(second if longer == first else first).name} ends before it; the two files must "
+                "have the same number of lines.",
+                file=longer,
+                line=number,
+                reason="unequal-files",
+            )
+        try:
+            yield PairRow(to_text(one[1], first, one[0]).strip(), to_text(two[1], second, two[0]).strip(), first, one[0])
+        except DataError as error:
+            on_bad_row(error)

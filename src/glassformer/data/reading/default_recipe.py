@@ -1,8 +1,8 @@
 """A user's text or table -> the plain values of a small recipe for it, and a sentence that says what was chosen.
 
-A table (csv, tsv, jsonl) with a column of labels gets a classifier, anything else a character model. Sizes follow the length
-of the file, so that the run ends in a minute or two on a laptop and learns something. Reads nothing but the file's size and
-the names of a table's columns. A start, not an answer: the run's recipe.yaml holds all of it, to be changed.
+A table (csv, tsv, jsonl, parquet) with a column of labels gets a classifier, anything else a character model. Sizes follow
+the length of the file, so that the run ends in a minute or two on a laptop and learns something. Reads nothing but the
+file's size and the names of a table's columns. A start, not an answer: the run's recipe.yaml holds all of it, to be changed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from glassformer.data.reading.tables import DEFAULTS, column_names
 from glassformer.foundation.config import override, value_at
 from glassformer.foundation.errors import DataError
 
-ENDINGS = (".txt", ".text", ".md", ".rst", ".tex", ".log", ".gz", ".csv", ".tsv", ".jsonl", ".ndjson")
+ENDINGS = (".txt", ".text", ".md", ".rst", ".tex", ".log", ".gz", ".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 """What is taken for a text or a table. Anything else that is given as a recipe is read as one."""
 
 TUNING_RATES = {"full": 1e-4, "lora": 1e-3}

@@ -18,7 +18,7 @@ from typing import Any, final
 
 from glassformer.data.config import NO_DATA, DocumentKind, FormatKind, GeneratedSetConfig
 from glassformer.data.disk_cache import cache_folder, cached_folder
-from glassformer.data.reading.corpus import LabelSource, Source
+from glassformer.data.reading.corpus import LabelSource, PairSource, Source
 from glassformer.data.reading.docstrings import docstring_corpus, python_version
 from glassformer.data.reading.tables import Column
 from glassformer.foundation.errors import DataError, GlassformerError, UnknownName
@@ -62,6 +62,39 @@ class LabelFiles:
 
 
 @dataclass(frozen=True)
+class PairSources:
+    """The sources of a set's pairs of texts: training, and validation and tests if it has them."""
+
+    train: PairSource
+    validation: PairSource | None = None
+    tests: Mapping[str, PairSource] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PairFiles:
+    """Parallel files of a named set: names without their endings, and the endings of source and target."""
+
+    train: str
+    validation: str
+    tests: Mapping[str, str]
+    endings: tuple[str, str]
+
+    def at(self, folder: Path, name: str) -> PairSources:
+        """The sources in ``folder``; absent tests are left out."""
+
+        def source(stem: str) -> PairSource:
+            return PairSource(name, tuple(folder / f"{stem}.{ending}" for ending in self.endings), parallel=True)
+
+        tests = {test: source(stem) for test, stem in self.tests.items()}
+        here = {test: one for test, one in tests.items() if all(file.is_file() for file in one.files)}
+        return PairSources(source(self.train), source(self.validation), here)
+
+    @property
+    def required(self) -> list[str]:
+        return [f"{stem}.{ending}" for stem in (self.train, self.validation) for ending in self.endings]
+
+
+@dataclass(frozen=True)
 class QuestionFiles:
     """Files of questions by split. ``unanswered``: without answers. ``truth``: the folder of a generated world."""
 
@@ -84,6 +117,7 @@ class DataSources:
     notes: tuple[str, ...] = ()
     labelled: LabelSources | None = None
     questions: QuestionFiles | None = None
+    pairs: PairSources | None = None
 
 
 class NamedSet(ABC):
@@ -143,6 +177,7 @@ class FileSet(NamedSet):
     format: FormatKind | None = None
     text_column: Column = None
     labelled: LabelFiles | None = None
+    pairs: PairFiles | None = None
     sha256: str = ""  # of the training file of published results
     questions: str | None = None  # file of training questions; then tests are files of questions, too
     unanswered: Mapping[str, str] = field(default_factory=dict)
@@ -166,6 +201,7 @@ class FileSet(NamedSet):
             notes=tuple(notes),
             labelled=self.labelled.at(folder, self.name) if self.labelled else None,
             questions=questions,
+            pairs=self.pairs.at(folder, self.name) if self.pairs else None,
         )
 
     def _existing(self, folder: Path, named: Mapping[str, str]) -> dict[str, Path]:
@@ -183,8 +219,8 @@ class FileSet(NamedSet):
         return [*([Path(root).expanduser() / self.name] if root else []), cache_folder() / "sets" / self.name]
 
     def _missing(self, folder: Path) -> list[str]:
-        required = [self.train, self.validation, self.questions, *self.vocabulary]
-        return [name for name in required if name and not (folder / name).is_file()]
+        required = [self.train, self.validation, self.questions, *self.vocabulary, *(self.pairs.required if self.pairs else ())]
+        return [name for name in dict.fromkeys(required) if name and not (folder / name).is_file()]
 
     def _folder(self) -> Path:
         """The folder with the files: the user's, else one downloaded to the cache; raises with instructions otherwise."""
@@ -317,6 +353,17 @@ _KNOWN: list[NamedSet] = [
             lambda row: json.dumps(dict(row), ensure_ascii=False) + "\n",
             "google/boolq",
         ),
+    ),
+    FileSet(
+        name="multi30k",
+        about="29,000 captions of pictures in German and English; own validation (1,014 pairs) and test of 2016 (1,000)",
+        train="train.en",
+        validation="val.en",
+        tests={"test": "test_2016_flickr.en"},
+        document="line",
+        pairs=PairFiles(train="train", validation="val", tests={"test": "test_2016_flickr"}, endings=("de", "en")),
+        public_source="github.com/multi30k/dataset, data/task1/raw (there compressed)",
+        sha256="460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6",
     ),
     FileSet(
         name="names",

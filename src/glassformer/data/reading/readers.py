@@ -31,7 +31,7 @@ EMPTY_LINE = "the line is empty, so later answers would stand on other lines tha
 # Common mistakes, recognised by their first bytes.
 _NOT_TEXT = {
     b"PK\x03\x04": "a zip archive; unpack it first",
-    b"PAR1": "a Parquet file; write its text column to a jsonl file first",
+    b"PAR1": "a Parquet file; name it so that it ends in .parquet",
     b"%PDF": "a PDF; extract its text first",
     b"BZh": "compressed with bzip2; unpack it first (only gzip is read directly)",
     b"\xfd7zXZ": "compressed with xz; unpack it first (only gzip is read directly)",
@@ -77,9 +77,38 @@ class _Unpacked(io.RawIOBase):
         return len(data)
 
 
+class _Recoded(io.RawIOBase):
+    """The text of a file in another encoding, as UTF-8."""
+
+    def __init__(self, raw: BinaryIO, encoding: str, file: Path) -> None:
+        self._raw, self._file, self._encoding = raw, file, encoding
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._left = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        view = memoryview(buffer)  # type: ignore[arg-type]
+        while not self._left:
+            data = self._raw.read(PIECE_BYTES)
+            try:
+                self._left = self._decoder.decode(data, final=not data).encode()
+            except UnicodeError as error:
+                raise DataError(
+                    f"is not valid {self._encoding} ({error}); convert the file to UTF-8.", file=self._file, reason="not-utf8"
+                ) from None
+            if not data:
+                break
+        size = min(len(view), len(self._left))
+        view[:size], self._left = self._left[:size], self._left[size:]
+        return size
+
+
 @contextmanager
-def open_bytes(file: Path) -> Iterator[BinaryIO]:
-    """The bytes of a file, unpacked if gzipped (by content, not by name)."""
+def open_bytes(file: Path, *, encoding: str | None = None) -> Iterator[BinaryIO]:
+    """The bytes of a file, unpacked if gzipped (by content, not by name). ``encoding``: what they are, if it is not UTF-8; they
+    are given in UTF-8."""
     try:
         if not stat.S_ISREG(file.stat().st_mode):
             raise DataError(
@@ -95,11 +124,14 @@ def open_bytes(file: Path) -> Iterator[BinaryIO]:
     with raw:
         head = raw.peek(8)[:8]
         for magic, what in _NOT_TEXT.items():
-            if head.startswith(magic):
+            if head.startswith(magic) and not (encoding and encoding.startswith("utf-16")):
                 raise DataError(f"is {what}.", file=file, reason="not-text-file")
         if head.startswith(_GZIP):
             with io.BufferedReader(_Unpacked(raw, file), PIECE_BYTES) as unpacked:
                 yield unpacked
+        elif encoding is not None:
+            with io.BufferedReader(_Recoded(raw, encoding, file), PIECE_BYTES) as recoded:
+                yield recoded
         else:
             yield raw
 
@@ -122,9 +154,9 @@ def to_text(data: bytes, file: Path | str, line: int) -> str:
         ) from None
 
 
-def lines(file: Path) -> Iterator[tuple[int, bytes]]:
+def lines(file: Path, *, encoding: str | None = None) -> Iterator[tuple[int, bytes]]:
     """(number from 1, bytes with the newline) of each line; a byte-order mark at the start is dropped."""
-    with open_bytes(file) as stream:
+    with open_bytes(file, encoding=encoding) as stream:
         number = 0
         while line := stream.readline(MAX_DOCUMENT + 1):
             number += 1

@@ -19,12 +19,12 @@ from typing import BinaryIO
 
 from glassformer.data.config import DataConfig, QuestionsConfig
 from glassformer.data.disk_cache import cache_folder, cached_folder
-from glassformer.data.reading.corpus import LabelSource, Source
-from glassformer.data.reading.named_sets import SETS, DataSources, LabelSources, QuestionFiles, find_set
+from glassformer.data.reading.corpus import LabelSource, PairSource, Source
+from glassformer.data.reading.named_sets import SETS, DataSources, LabelSources, PairSources, QuestionFiles, find_set
 from glassformer.foundation.errors import ConfigError, DataError, UnknownName
 from glassformer.foundation.files import sha256_of_file, sha256_of_text, write_atomically
 
-TEXT_ENDINGS = (".txt", ".text", ".md", ".rst", ".jsonl", ".ndjson", ".csv", ".tsv")
+TEXT_ENDINGS = (".txt", ".text", ".md", ".rst", ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
 STANDARD_INPUT = "-"
 
 _REMEMBER_ABOVE = 64 << 20  # bytes; checksums of smaller files are not cached
@@ -87,6 +87,69 @@ def _label_source_at(path: str, reading: DataConfig) -> LabelSource:
     )
 
 
+def find_pair_sources(data: DataConfig) -> PairSources:
+    """The files of a recipe's pairs of texts: those of its set, or its own."""
+    found = find_set(data.set).pairs if data.set is not None else None
+    if data.set is not None and found is None:
+        known = [name for name, each in SETS.items() if getattr(each, "pairs", None) is not None]
+        raise ConfigError(
+            f"data.set={data.set} has no pairs of texts; sets that have: {', '.join(known)}, and {{kind: rewriting}}; or give "
+            "files as data.path.",
+            reason="no-pairs",
+        )
+    if found is None:
+        assert data.path is not None
+        found = PairSources(pair_source_at(data.path, data))
+    else:
+        found = PairSources(
+            _in_direction(found.train, data),
+            None if found.validation is None else _in_direction(found.validation, data),
+            {name: _in_direction(test, data) for name, test in found.tests.items()},
+        )
+    if data.validation:
+        found = replace(found, validation=pair_source_at(data.validation, data))
+    if data.test:
+        found = replace(found, tests={"test": pair_source_at(data.test, data)})
+    return found
+
+
+def pair_source_at(path: str, reading: DataConfig) -> PairSource:
+    """A user's own pairs: a table, or two parallel files with a comma between them."""
+    skip = reading.bad_lines == "skip"
+    names = parallel_files(path)
+    if names is not None:
+        files = tuple(source_at(name, reading).files[0] for name in names)
+        return _in_direction(PairSource(path, files, parallel=True, skip_bad_lines=skip), reading)
+    files = source_at(path, reading).files
+    return PairSource(path, files, False, reading.format, reading.source_column, reading.target_column, skip)
+
+
+def parallel_files(path: str) -> tuple[str, str] | None:
+    """``train.de,train.en`` -> the two names; None for one file, even with a comma in its name."""
+    first, comma, second = path.partition(",")
+    return (first.strip(), second.strip()) if comma and not Path(path).expanduser().exists() else None
+
+
+def _in_direction(source: PairSource, data: DataConfig) -> PairSource:
+    """The source with its files in the order that the recipe's columns ask for: their endings are their names."""
+    chosen = data.source_column, data.target_column
+    if not source.parallel or chosen == (None, None):
+        return source
+    by_ending = {file.suffix.removeprefix("."): file for file in source.files}
+    for key, column in zip(("source_column", "target_column"), chosen):
+        if column is not None and column not in by_ending:
+            raise UnknownName(f"data.{key}", str(column), by_ending)
+    endings = list(by_ending)
+    first = str(chosen[0]) if chosen[0] is not None else next(one for one in endings if one != chosen[1])
+    second = str(chosen[1]) if chosen[1] is not None else next(one for one in endings if one != first)
+    if first == second:
+        raise ConfigError(
+            f"data.source_column and data.target_column are both {first}; choose two of {', '.join(endings)}.",
+            reason="same-column",
+        )
+    return replace(source, files=(by_ending[first], by_ending[second]))
+
+
 def _questions(named: QuestionsConfig) -> QuestionFiles:
     """The files of a recipe's questions; raises if one is missing."""
 
@@ -110,7 +173,7 @@ def places_of(data: DataConfig) -> dict[str, str]:
     """Relative paths of a recipe as absolute ones, so that a run can be resumed from another folder."""
     questions = data.questions.files if data.questions else []
     paths = (data.path, data.validation, data.test, *data.vocabulary, *questions)
-    named = [path for path in paths if path and path != STANDARD_INPUT]
+    named = [name for path in paths if path and path != STANDARD_INPUT for name in parallel_files(path) or (path,)]
     places = {path: Path(path).expanduser() for path in named}
     return {path: str(place.absolute()) for path, place in places.items() if not place.is_absolute() and place.exists()}
 
@@ -119,6 +182,8 @@ def at_places(data: DataConfig, places: Mapping[str, str]) -> DataConfig:
     """The config with the paths from ``places_of`` that still exist."""
 
     def place(path: str | None) -> str | None:
+        if path is not None and (names := parallel_files(path)) is not None:
+            return ",".join(str(place(name)) for name in names)
         noted = places.get(path or "")
         return noted if noted is not None and Path(noted).exists() else path
 
@@ -279,7 +344,7 @@ def sha256_of(file: Path) -> str:
     return digest
 
 
-def fingerprint_of(source: Source | LabelSource) -> str:
+def fingerprint_of(source: Source | LabelSource | PairSource) -> str:
     """sha256 over the files' sha256, in order. A single file has its own."""
     digests = [sha256_of(file) for file in source.files]
     return digests[0] if len(digests) == 1 else sha256_of_text("".join(digests))

@@ -1,29 +1,34 @@
-"""Rows of jsonl, csv, tsv and ``label text`` files -> the texts of some columns, with line numbers.
+"""Rows of csv, tsv, jsonl, parquet and ``label text`` files -> the texts of some columns, with line numbers.
 
 A column is named (then the first row of a csv or tsv file is its header) or numbered from 1 (then there is no header).
-Tab-separated files have no quotes, comma-separated ones do. Lines of the form ``label text`` have the columns ``label``
-(up to the first white space) and ``text``. Does not know what the text is for.
+Tab-separated files have no quotes, comma-separated ones do; a csv file may also have semicolons, tabs or bars between its
+columns, and be in UTF-16 or Windows-1252: ``layout_of`` finds that out. Lines of the form ``label text`` have the columns
+``label`` (up to the first white space) and ``text``. Does not know what the text is for.
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
+import io
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from glassformer.data.config import FormatKind
 from glassformer.data.reading import readers
-from glassformer.data.reading.readers import lines, require_size, to_text
-from glassformer.foundation.errors import DataError, did_you_mean
+from glassformer.data.reading.readers import lines, open_bytes, require_size, to_text
+from glassformer.foundation.errors import DataError, MissingDependency, did_you_mean
 
 Column = str | int | None
 T = TypeVar("T")
 
 DEFAULT_COLUMN = "text"
-DEFAULTS = {"text_column": DEFAULT_COLUMN, "label_column": "label"}
+DEFAULTS = {"text_column": DEFAULT_COLUMN, "label_column": "label", "source_column": "source", "target_column": "target"}
 """Default column names by recipe key."""
 
 _LABEL_TEXT = ["label", "text"]
@@ -38,6 +43,80 @@ _JSON_WORDS = {
 }
 
 
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+_SAMPLE = 1 << 18  # bytes of a csv file that are looked at
+_FEWEST_FOREIGN = 3  # bytes of another encoding; fewer are rather damage in UTF-8
+_ALIKE = 0.9  # share of the rows that must have as many columns as the header, for another character than a comma
+_PARQUET_ROWS = 4096
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a csv file is written: the character between columns, and its encoding (None: UTF-8)."""
+
+    delimiter: str = ","
+    encoding: str | None = None
+
+    def note(self, name: str) -> str | None:
+        """A sentence, unless these are commas and UTF-8."""
+        found = [f"{DELIMITERS[self.delimiter]} between its columns"] * (self.delimiter != ",")
+        found += [f"the encoding {self.encoding}"] * (self.encoding is not None)
+        return f"{name} was read with {' and '.join(found)}." if found else None
+
+
+def layout_of(file: Path) -> Layout:
+    """The layout of a csv file, from its first rows."""
+    try:
+        facts = file.stat()
+    except OSError:  # reported where the file is read
+        return Layout()
+    return _layout(file, facts.st_size, facts.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _layout(file: Path, size: int, changed: int) -> Layout:
+    with file.open("rb") as raw:
+        head = raw.read(4)
+    encoding = "utf-16" if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else None
+    with open_bytes(file, encoding=encoding) as stream:
+        sample = stream.read(_SAMPLE)
+    whole = len(sample) < _SAMPLE
+    if encoding is None and _is_windows_1252(sample if whole else sample[: sample.rfind(b"\n") + 1]):
+        encoding = "cp1252"
+    text = sample.decode("utf-8" if encoding != "cp1252" else encoding, "replace").removeprefix("\ufeff")
+    return Layout(_delimiter(text, whole=whole), encoding)
+
+
+def _is_windows_1252(sample: bytes) -> bool:
+    """Whether every byte beyond ASCII is a character of Windows-1252 and none could be UTF-8: what a spreadsheet writes."""
+    foreign = sample.translate(None, bytes(range(128)))
+    try:
+        sample.decode("utf-8")
+        return False
+    except UnicodeDecodeError:
+        pass
+    if len(foreign) < _FEWEST_FOREIGN or re.search(rb"[\xc2-\xf4][\x80-\xbf]", sample):
+        return False
+    try:
+        foreign.decode("cp1252")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _delimiter(text: str, *, whole: bool) -> str:
+    """A comma, unless the first row has no column then and several with another character, as many as the next rows have."""
+    for delimiter in DELIMITERS:
+        try:
+            widths = [len(row) for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
+        except csv.Error:
+            continue
+        widths = widths if whole else widths[:-1]
+        if widths and widths[0] > 1 and (delimiter == "," or widths.count(widths[0]) >= _ALIKE * len(widths)):
+            return delimiter
+    return ","
+
+
 def raise_error(error: DataError) -> None:
     raise error
 
@@ -47,7 +126,8 @@ def cells(
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
     """(line, the texts of some columns) of each row. ``columns``: by recipe key. ``on_bad_row`` may raise, or skip the row."""
     named = {key: DEFAULTS.get(key) if column is None else column for key, column in columns.items()}
-    for number, found in _objects(file, named) if kind == "jsonl" else _table(file, kind, named):
+    rows = _objects(file, kind, named) if kind in ("jsonl", "parquet") else _table(file, kind, named)
+    for number, found in rows:
         if isinstance(found, DataError):
             on_bad_row(found)
         else:
@@ -58,12 +138,44 @@ def column_names(file: Path, kind: FormatKind) -> list[str]:
     """What the columns are called: the keys of the first object, or the first row; empty where there is none."""
     if kind == "label-text":
         return list(_LABEL_TEXT)
-    records: Iterator[tuple[int, Any]] = _by_line(file, _object) if kind == "jsonl" else _RECORDS[kind](file)
-    for _, found in records:
+    if kind == "parquet":
+        return list(_parquet(file).schema_arrow.names)
+    for _, found in records_of(file, kind):
         if isinstance(found, DataError):
             raise found
         return list(found)
     return []
+
+
+def records_of(file: Path, kind: FormatKind) -> Iterator[tuple[int, Any]]:
+    """(line, record) of each row: a mapping in jsonl and parquet files, else a list, with the header first where there is one.
+    A row that cannot be read is the error about it."""
+    return _by_line(file, _object) if kind == "jsonl" else _RECORDS[kind](file)
+
+
+def _parquet(file: Path) -> Any:
+    """The file as pyarrow opens it."""
+    try:
+        import pyarrow
+        import pyarrow.parquet as parquet
+    except ImportError as error:
+        raise MissingDependency(f"{file} is a Parquet file; install glassformer[data] to read it.") from error
+    try:
+        return parquet.ParquetFile(file)
+    except OSError as error:
+        raise DataError(
+            f"cannot be read ({error.strerror or error}); check the path.", file=file, reason="unreadable"
+        ) from None
+    except pyarrow.ArrowException as error:
+        raise DataError(f"is not a valid Parquet file ({error}); write it again.", file=file, reason="not-parquet") from None
+
+
+def _parquet_rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    number = 0
+    for batch in _parquet(file).iter_batches(batch_size=_PARQUET_ROWS):
+        for record in batch.to_pylist():
+            number += 1
+            yield number, record
 
 
 def _by_line(file: Path, parse: Callable[[str, Path, int], T]) -> Iterator[tuple[int, T | DataError]]:
@@ -76,21 +188,31 @@ def _by_line(file: Path, parse: Callable[[str, Path, int], T]) -> Iterator[tuple
                 yield number, error
 
 
-def _objects(file: Path, columns: Mapping[str, Column]) -> Iterator[tuple[int, tuple[str, ...] | DataError]]:
-    """The rows of a jsonl file."""
+def _objects(file: Path, kind: FormatKind, columns: Mapping[str, Column]) -> Iterator[tuple[int, tuple[str, ...] | DataError]]:
+    """The rows of a jsonl or parquet file."""
     for key, column in columns.items():
         if isinstance(column, int):
             raise DataError(
-                f"data.{key}={column} is a number, but the columns of a jsonl file have names.",
+                f"data.{key}={column} is a number, but the columns of a {kind} file have names.",
                 file=file,
                 reason="numbered-jsonl-column",
             )
+    if kind == "parquet":
+        return _from_parquet(file, columns)
 
     def values(text: str, file: Path, number: int) -> tuple[str, ...]:
         record = _object(text, file, number)
         return tuple(_value(record, key, str(column), file, number) for key, column in columns.items())
 
     return _by_line(file, values)
+
+
+def _from_parquet(file: Path, columns: Mapping[str, Column]) -> Iterator[tuple[int, tuple[str, ...] | DataError]]:
+    for number, record in _parquet_rows(file):
+        try:
+            yield number, tuple(_value(record, key, str(column), file, number) for key, column in columns.items())
+        except DataError as error:
+            yield number, error
 
 
 def _object(text: str, file: Path, number: int) -> dict[str, Any]:
@@ -122,7 +244,7 @@ def _value(record: dict[str, Any], key: str, column: str, file: Path, number: in
         return str(value).lower()
     if not isinstance(value, str):
         remedy = "fill it in or remove the row" if value is None else "put it in quotes"
-        rule = f"the value of {column!r} is {_JSON_WORDS[type(value)]}, not text; {remedy}."
+        rule = f"the value of {column!r} is {_JSON_WORDS.get(type(value), type(value).__name__)}, not text; {remedy}."
         raise DataError(rule, file=file, line=number, reason="not-text")
     if _NOT_TEXT.search(value):
         rule = "the text contains a NUL or half a character (a lone surrogate); remove it."
@@ -202,12 +324,12 @@ def _tab_separated(line: str, file: Path, number: int) -> list[str]:
 def _comma_records(file: Path) -> Iterator[tuple[int, list[str] | DataError]]:
     """A quoted cell may span lines; one that never closes ends at the limit for a document, not at the end of the file."""
     csv.field_size_limit(max(csv.field_size_limit(), readers.MAX_DOCUMENT))  # the module's own limit is 128 KiB
-    begins, size = 1, 0
+    layout, begins, size = layout_of(file), 1, 0
     bad: DataError | None = None  # not valid text: the row is bad, but reading continues
 
     def counted() -> Iterator[str]:
         nonlocal begins, size, bad
-        for number, line in lines(file):
+        for number, line in lines(file, encoding=layout.encoding):
             if not size:
                 begins = number
             size += len(line)
@@ -218,7 +340,7 @@ def _comma_records(file: Path) -> Iterator[tuple[int, list[str] | DataError]]:
                 bad = error
                 yield line.replace(b"\0", b"").decode("utf-8", "replace")
 
-    reader = csv.reader(counted(), strict=True)
+    reader = csv.reader(counted(), delimiter=layout.delimiter, strict=True)
     while True:
         size, bad = 0, None
         try:
@@ -233,8 +355,9 @@ def _comma_records(file: Path) -> Iterator[tuple[int, list[str] | DataError]]:
             yield begins, bad or row
 
 
-_RECORDS: dict[str, Callable[[Path], Iterator[tuple[int, list[str] | DataError]]]] = {
+_RECORDS: dict[str, Callable[[Path], Iterator[tuple[int, Any]]]] = {
     "csv": _comma_records,
     "tsv": lambda file: _by_line(file, _tab_separated),
+    "parquet": lambda file: _parquet_rows(file),
     "label-text": lambda file: _by_line(file, _label_and_text),
 }

@@ -164,10 +164,10 @@ class TokenizerConfig(VariantConfig):
 
 
 class _TokenizerSlot(Slot[TokenizerConfig]):
-    def parse(self, value: Any) -> Any:
+    def parse(self, value: Any, at: str | None = None) -> Any:
         if isinstance(value, dict) and "file" in value and "kind" not in value:
             value = {"kind": "file", **value}  # `tokenizer: {file: tok.json}` says enough
-        return super().parse(value)
+        return super().parse(value, at)
 
 
 TOKENIZERS: Slot[TokenizerConfig] = _TokenizerSlot("tokenizer", "text to ids and back", "glassformer.data.tokenizers")

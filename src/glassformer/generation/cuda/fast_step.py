@@ -37,6 +37,7 @@ from glassformer.model.norms.rms import RMSNorm
 from glassformer.model.positions.learned import Learned
 from glassformer.model.positions.sinusoidal import Sinusoidal
 from glassformer.model.slots import LinearHead, Positions
+from glassformer.model.stacks.plain import Plain
 from glassformer.model.tap import Tap
 from glassformer.model.transformer import Attention, Transformer
 
@@ -74,8 +75,7 @@ class DotStep:
     def fits(attention: Attention) -> bool:
         mixer: Any = attention.mixer
         linear = type(mixer.qkv) is type(attention.output) is nn.Linear  # an adapted layer is more than its weight
-        usual = mixer.fused and mixer.scale is None and mixer.masked_S is None
-        return usual and linear and _only_taps(attention.heads, attention.merged, mixer.query, mixer.key, mixer.value)
+        return mixer.is_plain and linear and _only_taps(attention.heads, attention.merged, mixer.query, mixer.key, mixer.value)
 
     def refresh(self) -> None:
         _fold(self.norm, self.attention.mixer.qkv, into=self.qkv)
@@ -211,6 +211,7 @@ def fits(model: Transformer) -> bool:
         and model.dims.width <= WIDEST
         and model.dims.head_width <= WIDEST_HEAD
         and model.dims.attention_width == model.dims.width
+        and type(model.stack) is Plain  # what other stacks do between the layers has no kernel
         and all(_block_fits(block) for block in model.blocks)
         and type(model.final_norm) in NORMS
         and type(model.embedding) is Embedding

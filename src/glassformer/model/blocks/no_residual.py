@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar, final
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims
 from glassformer.model.dropout import Dropout
 from glassformer.model.kv_cache import LayerCache
-from glassformer.model.slots import BLOCKS, Block, BlockConfig, Positions
+from glassformer.model.slots import BLOCKS, Block, BlockConfig, LayerParts, Positions
 from glassformer.model.tap import STREAM, Tap
 
 
@@ -24,19 +23,17 @@ class NoResidualConfig(BlockConfig):
     norm_at_end: ClassVar[bool] = True
     steps_to_learn: ClassVar[int] = 60  # gradients reach the embedding only through every part
 
-    def build(
-        self, dims: Dims, attention: nn.Module, feedforward: nn.Module, make_norm: Callable[[], nn.Module]
-    ) -> NoResidualBlock:
-        return NoResidualBlock(dims, attention, feedforward, make_norm)
+    def build(self, dims: Dims, make: LayerParts) -> NoResidualBlock:
+        return NoResidualBlock(dims, make)
 
 
 @final
 class NoResidualBlock(Block):
-    def __init__(self, dims: Dims, attention: nn.Module, feedforward: nn.Module, make_norm: Callable[[], nn.Module]) -> None:
+    def __init__(self, dims: Dims, make: LayerParts) -> None:
         super().__init__()
         self.before, self.middle, self.after = Tap(STREAM), Tap(STREAM), Tap(STREAM)
-        self.attention_norm, self.attention = make_norm(), attention
-        self.feedforward_norm, self.feedforward = make_norm(), feedforward
+        self.attention_norm, self.attention = make.norm(), make.attention()
+        self.feedforward_norm, self.feedforward = make.norm(), make.feedforward()
         self.dropout = Dropout(dims.dropout)
 
     def forward(

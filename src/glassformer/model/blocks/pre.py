@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar, final
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims
 from glassformer.model.dropout import Dropout
 from glassformer.model.kv_cache import LayerCache
-from glassformer.model.slots import BLOCKS, Block, BlockConfig, Positions
+from glassformer.model.slots import BLOCKS, Block, BlockConfig, LayerParts, Positions
 from glassformer.model.tap import STREAM, Tap
 
 
@@ -21,19 +20,22 @@ class PreConfig(BlockConfig):
     """x + part(norm(x)): the norm before each part, and one more at the end (GPT-2)."""
 
     norms: ClassVar[int] = 2
+    takes_cross: ClassVar[bool] = True
     norm_at_end: ClassVar[bool] = True
 
-    def build(self, dims: Dims, attention: nn.Module, feedforward: nn.Module, make_norm: Callable[[], nn.Module]) -> PreBlock:
-        return PreBlock(dims, attention, feedforward, make_norm)
+    def build(self, dims: Dims, make: LayerParts) -> PreBlock:
+        return PreBlock(dims, make)
 
 
 @final
 class PreBlock(Block):
-    def __init__(self, dims: Dims, attention: nn.Module, feedforward: nn.Module, make_norm: Callable[[], nn.Module]) -> None:
+    def __init__(self, dims: Dims, make: LayerParts) -> None:
         super().__init__()
         self.before, self.middle, self.after = Tap(STREAM), Tap(STREAM), Tap(STREAM)
-        self.attention_norm, self.attention = make_norm(), attention
-        self.feedforward_norm, self.feedforward = make_norm(), feedforward
+        self.attention_norm, self.attention = make.norm(), make.attention()
+        self.cross_norm = None if make.cross is None else make.norm()
+        self.cross = None if make.cross is None else make.cross()
+        self.feedforward_norm, self.feedforward = make.norm(), make.feedforward()
         self.dropout = Dropout(dims.dropout)
 
     def forward(
@@ -42,5 +44,8 @@ class PreBlock(Block):
         x_BTD = self.before(x_BTD)
         mixed_BTD = self.attention(self.attention_norm(x_BTD), attention_context, positions, cache)
         x_BTD = self.middle(x_BTD + self.dropout(mixed_BTD, attention_context.dropout_masks))
+        if self.cross is not None and self.cross_norm is not None:
+            read_BTD = self.cross(self.cross_norm(x_BTD), attention_context, positions, None)
+            x_BTD = x_BTD + self.dropout(read_BTD, attention_context.dropout_masks)
         changed_BTD = self.feedforward(self.feedforward_norm(x_BTD))
         return self.after(x_BTD + self.dropout(changed_BTD, attention_context.dropout_masks))

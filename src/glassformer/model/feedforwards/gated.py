@@ -9,6 +9,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.initialisation import start
 from glassformer.model.slots import FEEDFORWARDS, FeedforwardConfig
 from glassformer.model.tap import Tap
 
@@ -39,8 +40,8 @@ class GatedConfig(FeedforwardConfig):
 class Gated(nn.Module):
     def __init__(self, dims: Dims, inner: int) -> None:
         super().__init__()
-        self.gate_and_up = nn.Linear(dims.width, 2 * inner, bias=dims.bias)
-        self.down = nn.Linear(inner, dims.width, bias=dims.bias)
+        self.gate_and_up = start(nn.Linear(dims.width, 2 * inner, bias=dims.bias), "gate_and_up")
+        self.down = start(nn.Linear(inner, dims.width, bias=dims.bias), "down", writes_residual=True)
         self.neurons = Tap("batch position neuron")
 
     def forward(self, x_BTD: Tensor) -> Tensor:

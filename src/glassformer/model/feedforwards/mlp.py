@@ -8,6 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.initialisation import start
 from glassformer.model.slots import FEEDFORWARDS, FeedforwardConfig
 from glassformer.model.tap import Tap
 
@@ -70,8 +71,8 @@ class GELUTanh(nn.GELU):
 class MLP(nn.Module):
     def __init__(self, dims: Dims, inner: int, *, activation: str) -> None:
         super().__init__()
-        self.up = nn.Linear(dims.width, inner, bias=dims.bias)
-        self.down = nn.Linear(inner, dims.width, bias=dims.bias)
+        self.up = start(nn.Linear(dims.width, inner, bias=dims.bias), "up")
+        self.down = start(nn.Linear(inner, dims.width, bias=dims.bias), "down", writes_residual=True)
         self.activation = {"relu": nn.ReLU, "gelu": nn.GELU, "gelu-tanh": GELUTanh}[activation]()
         self.neurons = Tap("batch position neuron")
 

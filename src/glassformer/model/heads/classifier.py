@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 from typing import Annotated, Any, ClassVar, Literal, final
 
-import torch
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.dropout import Dropout
+from glassformer.model.initialisation import start
 from glassformer.model.slots import HEADS, HeadConfig
 
 PoolKind = Literal["mean", "first"]
@@ -73,7 +73,8 @@ class Classifier(nn.Module):
         super().__init__()
         self.pool_kind: PoolKind = config.pool
         self.dropout = Dropout(dims.dropout)
-        self.layers = nn.ModuleList(nn.Linear(*pair) for pair in itertools.pairwise(config.sizes(dims)))
+        pairs = enumerate(itertools.pairwise(config.sizes(dims)))
+        self.layers = nn.ModuleList(start(nn.Linear(*pair), f"layers.{number}") for number, pair in pairs)
 
     def forward(self, x_BTD: Tensor, key_padding_mask_BS: Tensor | None = None) -> Tensor:
         x_BD = self.dropout(pool(x_BTD, key_padding_mask_BS, self.pool_kind), None)
@@ -81,10 +82,3 @@ class Classifier(nn.Module):
         for layer in inner:
             x_BD = F.relu(layer(x_BD))
         return last(x_BD)
-
-    def init_weights(self, generator: torch.Generator) -> None:
-        """Weights that keep the size of what passes (He et al. 2015): there is no norm in between."""
-        for layer in self.layers:
-            assert isinstance(layer, nn.Linear)
-            nn.init.normal_(layer.weight, std=(2.0 / layer.in_features) ** 0.5, generator=generator)
-            nn.init.zeros_(layer.bias)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.feedforwards.mlp import GELUTanh
+from glassformer.model.initialisation import start
 from glassformer.model.norms.layer import LayerNorm
 from glassformer.model.slots import HEADS, HeadConfig, LinearHead, needs_the_vocabulary
 
@@ -44,7 +45,7 @@ class MaskedConfig(HeadConfig):
 class Masked(nn.Module):
     def __init__(self, dims: Dims, embedding: nn.Embedding, *, activation: str, eps: float) -> None:
         super().__init__()
-        self.dense = nn.Linear(dims.width, dims.width)
+        self.dense = start(nn.Linear(dims.width, dims.width), "dense")
         self.activation = ACTIVATIONS[activation]()
         self.norm = LayerNorm(dims.width, eps=eps)
         self.scores = LinearHead(embedding.weight, nn.Parameter(torch.zeros(dims.vocabulary)))

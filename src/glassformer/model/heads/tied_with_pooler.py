@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.initialisation import start
 from glassformer.model.slots import HEADS, HeadConfig, LinearHead, needs_the_vocabulary
 
 
@@ -37,7 +38,7 @@ class PooledConfig(HeadConfig):
 class Pooled(LinearHead):
     def __init__(self, dims: Dims, embedding: nn.Embedding) -> None:
         super().__init__(embedding.weight)
-        self.pooler = nn.Linear(dims.width, dims.width)
+        self.pooler = start(nn.Linear(dims.width, dims.width), "pooler")
 
     def pooled(self, x_BTD: Tensor) -> Tensor:
         """One vector for each row, [B, D]."""

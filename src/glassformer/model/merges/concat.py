@@ -15,7 +15,7 @@ from glassformer.model.slots import MERGES, Merge, MergeConfig
 class ConcatConfig(MergeConfig):
     """The heads side by side, in order (Vaswani et al. 2017)."""
 
-    def build(self, dims: Dims, layer: int) -> Concat:
+    def build(self, dims: Dims) -> Concat:
         return Concat()
 
 

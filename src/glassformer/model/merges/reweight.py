@@ -21,7 +21,7 @@ class ReweightConfig(MergeConfig):
 
     breaks: ClassVar[frozenset[str]] = frozenset({"causality", "batch", "padding", "cache"})
 
-    def build(self, dims: Dims, layer: int) -> Reweight:
+    def build(self, dims: Dims) -> Reweight:
         return Reweight()
 
 

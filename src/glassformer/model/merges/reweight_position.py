@@ -16,7 +16,7 @@ from glassformer.model.slots import MERGES, Merge, MergeConfig
 class ReweightPositionConfig(MergeConfig):
     """Each head times the norm of its own vector at each position: re-weighting without a leak."""
 
-    def build(self, dims: Dims, layer: int) -> ReweightPosition:
+    def build(self, dims: Dims) -> ReweightPosition:
         return ReweightPosition()
 
 

@@ -18,7 +18,7 @@ class ReweightSequenceConfig(MergeConfig):
 
     breaks: ClassVar[frozenset[str]] = frozenset({"causality", "padding", "cache"})
 
-    def build(self, dims: Dims, layer: int) -> ReweightSequence:
+    def build(self, dims: Dims) -> ReweightSequence:
         return ReweightSequence()
 
 

@@ -18,7 +18,7 @@ class ShiftConfig(MergeConfig):
     def incompatibility(self, dims: Dims) -> str | None:
         return needs_two_heads(self, dims)
 
-    def build(self, dims: Dims, layer: int) -> Shift:
+    def build(self, dims: Dims) -> Shift:
         return Shift()
 
 

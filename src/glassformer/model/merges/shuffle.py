@@ -31,10 +31,10 @@ class ShuffleConfig(MergeConfig):
     def incompatibility(self, dims: Dims) -> str | None:
         return needs_two_heads(self, dims)
 
-    def build(self, dims: Dims, layer: int) -> Merge:
+    def build(self, dims: Dims) -> Merge:
         if self.redrawn:
             return RedrawnShuffle()
-        generator = torch.Generator().manual_seed(derive_seed(self.seed, "shuffle", layer))
+        generator = torch.Generator().manual_seed(derive_seed(self.seed, "shuffle", dims.layer))
         return FixedShuffle(torch.randperm(dims.heads, generator=generator))
 
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from glassformer.model.attention import attention_pattern, attention_scores, split_heads
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.initialisation import start
 from glassformer.model.kv_cache import KVCache
 from glassformer.model.slots import MIXERS, Mixer, MixerConfig, Positions
 from glassformer.model.tap import BY_HEAD, PATTERN, Tap
@@ -62,7 +63,7 @@ class Argmax(Mixer):
     def __init__(self, dims: Dims, *, straight_through: bool) -> None:
         super().__init__()
         self.heads, self.straight_through = dims.heads, straight_through
-        self.qkv = nn.Linear(dims.width, 3 * dims.width, bias=dims.bias)
+        self.qkv = start(nn.Linear(dims.width, 3 * dims.width, bias=dims.bias), "qkv")
         self.query, self.key, self.value = Tap(BY_HEAD), Tap(BY_HEAD), Tap(BY_HEAD)
         self.scores, self.pattern = Tap(PATTERN), Tap(PATTERN)
 

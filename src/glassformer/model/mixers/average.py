@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from glassformer.model.attention import split_heads
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.initialisation import start
 from glassformer.model.kv_cache import KVCache
 from glassformer.model.slots import MIXERS, Mixer, MixerConfig, Positions
 from glassformer.model.tap import BY_HEAD, PATTERN, Tap
@@ -41,7 +42,7 @@ class Average(Mixer):
     def __init__(self, dims: Dims) -> None:
         super().__init__()
         self.heads = dims.heads
-        self.values = nn.Linear(dims.width, dims.width, bias=dims.bias)
+        self.values = start(nn.Linear(dims.width, dims.width, bias=dims.bias), "values")
         self.value, self.pattern = Tap(BY_HEAD), Tap(PATTERN)
 
     def forward(

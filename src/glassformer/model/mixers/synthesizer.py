@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from glassformer.model.attention import split_heads
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.initialisation import start
 from glassformer.model.kv_cache import KVCache
 from glassformer.model.slots import MIXERS, MixerConfig, Positions
 from glassformer.model.softmax_mixer import SoftmaxMixer
@@ -52,7 +53,7 @@ class Synthesizer(SoftmaxMixer):
     def __init__(self, dims: Dims, *, shared: bool, fused: bool) -> None:
         super().__init__(dims, fused=fused)
         tables = 1 if shared else dims.heads
-        self.hidden_and_value = nn.Linear(dims.width, 2 * dims.width, bias=dims.bias)
+        self.hidden_and_value = start(nn.Linear(dims.width, 2 * dims.width, bias=dims.bias), "hidden_and_value")
         self.places_HSE = nn.Parameter(torch.empty(tables, dims.context, dims.head_width))  # B, transposed
         self.places_bias_HS = nn.Parameter(torch.empty(tables, dims.context)) if dims.bias else None
 

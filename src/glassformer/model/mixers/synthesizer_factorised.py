@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from glassformer.model.attention import split_heads
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.initialisation import start
 from glassformer.model.kv_cache import KVCache
 from glassformer.model.slots import MIXERS, MixerConfig, Positions
 from glassformer.model.softmax_mixer import SoftmaxMixer
@@ -44,7 +45,7 @@ class SynthesizerFactorisedConfig(MixerConfig):
 class SynthesizerFactorised(SoftmaxMixer):
     def __init__(self, dims: Dims, *, rank: int, fused: bool) -> None:
         super().__init__(dims, fused=fused)
-        self.values = nn.Linear(dims.width, dims.width, bias=dims.bias)
+        self.values = start(nn.Linear(dims.width, dims.width, bias=dims.bias), "values")
         self.queries_HTR = nn.Parameter(torch.empty(dims.heads, dims.context, rank))
         self.keys_HSR = nn.Parameter(torch.empty(dims.heads, dims.context, rank))
 

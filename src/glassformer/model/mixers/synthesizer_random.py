@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from glassformer.model.attention import split_heads
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.initialisation import start
 from glassformer.model.kv_cache import KVCache
 from glassformer.model.slots import MIXERS, MixerConfig, Positions
 from glassformer.model.softmax_mixer import SoftmaxMixer
@@ -47,7 +48,7 @@ class SynthesizerRandomConfig(MixerConfig):
 class SynthesizerRandom(SoftmaxMixer):
     def __init__(self, dims: Dims, *, trained: bool) -> None:
         super().__init__(dims)
-        self.values = nn.Linear(dims.width, dims.width, bias=dims.bias)
+        self.values = start(nn.Linear(dims.width, dims.width, bias=dims.bias), "values")
         table_HTS = torch.empty(dims.heads, dims.context, dims.context)
         if trained:
             self.table_HTS = nn.Parameter(table_HTS)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from glassformer.model.dims import Dims
 from glassformer.model.embedding import Embedding
+from glassformer.model.initialisation import start
 from glassformer.model.slots import POSITIONS, Positions, PositionsConfig
 
 
@@ -38,7 +39,7 @@ class Learned(Positions):
     def __init__(self, dims: Dims, *, offset: int = 0) -> None:
         super().__init__()
         self.offset = offset
-        self.table = Embedding(offset + dims.context, dims.width)
+        self.table = start(Embedding(offset + dims.context, dims.width), "table")
 
     def embed(self, x_BTD: Tensor, position_ids_BT: Tensor) -> Tensor:
         return x_BTD + self.table(position_ids_BT + self.offset if self.offset else position_ids_BT)

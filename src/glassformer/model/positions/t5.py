@@ -10,6 +10,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from glassformer.model.dims import Dims
+from glassformer.model.initialisation import start
 from glassformer.model.slots import POSITIONS, Positions, PositionsConfig
 
 
@@ -49,7 +50,7 @@ class T5(Positions):
     def __init__(self, dims: Dims, *, buckets: int, reach: int) -> None:
         super().__init__()
         self.causal, self.buckets, self.reach = dims.causal, buckets, reach
-        self.table = nn.Embedding(buckets, dims.heads)
+        self.table = start(nn.Embedding(buckets, dims.heads), "table")
 
     def bias(self, position_ids_BT: Tensor, num_keys: int) -> Tensor:
         key_S = torch.arange(num_keys, device=position_ids_BT.device)

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from glassformer.foundation.machine import cores
 from glassformer.foundation.progress import duration
 from glassformer.recipe import Recipe
 from glassformer.recipe_cost import Plan, plan_with, with_time
 from glassformer.study.planning.plan import StudyPlan
 from glassformer.study.planning.planned_study import PlannedStudy
 from glassformer.study.planning.variant_data import prepare_each
-from glassformer.study.running.executors.local import cores
 from glassformer.study.statistics.selection_variance import affects_cost
 
 

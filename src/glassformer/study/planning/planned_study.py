@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.data.reading.default_recipe import is_text
+from glassformer.foundation.config import value_at
 from glassformer.foundation.errors import ConfigError, UnknownName, UsageError
 from glassformer.foundation.yaml_text import read_yaml
 from glassformer.recipe import Recipe, Source, built_in_recipes, is_run, load_recipe, recipe_values, run_taken
@@ -200,14 +201,57 @@ def _resolved_plan(
                 "model.positions=sinusoidal,alibi.",
                 reason="nothing-varied",
             )
-        values = {"base": _base_of(source, set), "set": {}, "changes": changes_from(vary, cross=cross)}
+        changes = changes_from(vary, cross=cross)
+        values = {"base": _base_of(source, set), "set": {}, "changes": _with_own_rates(source, set, changes)}
+    chosen_here = written is None and RATE not in set
     plan = StudyPlan.parse({**values, **settings, "set": {**values["set"], **set}})
     resolve = _resolver(plan.base)
     plan, repeats = without_repeats(plan, resolve)
     objective = Recipe.parse(resolve(plan.set)).objective
     plan = plan.with_metric(objective.metrics)
     refuse_metric(plan.judged, objective, "the base recipe")
-    return plan, resolve, (*repeats, *_name_clashes(source, plan, resolve))
+    return (
+        plan,
+        resolve,
+        (*repeats, *_about_rates(plan, resolve, chosen_here=chosen_here), *_name_clashes(source, plan, resolve)),
+    )
+
+
+RATE, TUNING = "training.lr", "model.tuning"
+
+
+def _with_own_rates(source: Source, set: Mapping[str, Any], changes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The changes of a table's recipe, each with the learning rate that ``train`` would choose for it."""
+    if not is_text(source) or RATE in set:
+        return changes
+    base = value_at(recipe_values(source, set), RATE)
+    found = []
+    for change in changes:
+        own = value_at(recipe_values(source, {**set, **change["set"]}), RATE)
+        more = {} if RATE in change["set"] or own == base else {RATE: own}
+        found.append({**change, "set": {**change["set"], **more}})
+    return found
+
+
+def _about_rates(plan: StudyPlan, resolve: Resolve, *, chosen_here: bool) -> list[str]:
+    """A sentence for each change of ``model.tuning`` that has the baseline's learning rate, or (``chosen_here``) its own."""
+    if plan.tune is not None and RATE in plan.tune.grid:
+        return []
+    notes = []
+    base = Recipe.parse(resolve(plan.set)).training.lr
+    for change in plan.changes:
+        if not any(key == TUNING or key.startswith(f"{TUNING}.kind") for key in change.set):
+            continue
+        if RATE in change.set and not chosen_here:
+            continue
+        if RATE in change.set:
+            notes.append(f"{change.name} has a learning rate of its own, {change.set[RATE]:g}; the baseline's is {base:g}.")
+        else:
+            notes.append(
+                f"{change.name} has the baseline's learning rate, {base:g}, which was chosen for another way of tuning: the "
+                f"verdict may be about the rate. Give it one of its own (a plan with {RATE} in set), or tune it (tune.grid)."
+            )
+    return notes
 
 
 def _values_under(written: StudyPlan, settings: Mapping[str, Any]) -> dict[str, Any]:

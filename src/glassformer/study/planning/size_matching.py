@@ -11,7 +11,7 @@ from typing import Any
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.model.accounting import parts_of
-from glassformer.model.config import ModelConfig
+from glassformer.model.config import ModelConfig, entries
 from glassformer.model.network import NetworkConfig
 from glassformer.recipe import Recipe, changed
 
@@ -38,12 +38,14 @@ def match(name: str, recipe: Recipe, vocabulary: int, what: str, target: int) ->
     batch = recipe.training.batch_size
 
     def size(inner: int) -> int:
-        return size_of(_with_inner(recipe, inner, name, what).model, vocabulary, what, batch)
+        return size_of(_with_inner(recipe, keys, inner, name, what).model, vocabulary, what, batch)
 
     now = size_of(recipe.model, vocabulary, what, batch)
     assert isinstance(recipe.model, ModelConfig)
     if now == target:
         return {}, []
+    listed = len(entries(recipe.model.feedforward))
+    keys = [KEY] if listed == 1 else [KEY.replace(".inner", f".{number}.inner") for number in range(listed)]
     if recipe.model.layers == 0:
         raise ConfigError(
             f"match={what}: {name} has no layers and so no feed-forward to adapt; compare it without match.",
@@ -59,18 +61,19 @@ def match(name: str, recipe: Recipe, vocabulary: int, what: str, target: int) ->
             reason="too-large-to-match",
         )
     note = (
-        f"{name}: {KEY} is set to {inner}, which gives {found:,} {what} against the baseline's {target:,} "
+        f"{name}: {' and '.join(keys)} is set to {inner}, which gives {found:,} {what} against the baseline's {target:,} "
         f"({100 * rest:+.2f} %); without it there would be {now:,}."
     )
-    return {KEY: inner}, [note]
+    return dict.fromkeys(keys, inner), [note]
 
 
-def _with_inner(recipe: Recipe, inner: int, name: str, what: str) -> Recipe:
+def _with_inner(recipe: Recipe, keys: list[str], inner: int, name: str, what: str) -> Recipe:
     values: Mapping[str, Any] = recipe.to_dict()
     try:
-        return Recipe.parse(changed(values, {KEY: inner}))
+        return Recipe.parse(changed(values, dict.fromkeys(keys, inner)))
     except ConfigError as error:
-        kind = getattr(recipe.model, "feedforward", recipe.model).kind
+        assert isinstance(recipe.model, ModelConfig)
+        kind = ", ".join(one.kind for one in entries(recipe.model.feedforward))
         raise ConfigError(
             f"match={what} adapts {KEY}, which the feed-forward {kind!r} of {name} does not have; compare it without match.",
             reason="no-width-to-match",

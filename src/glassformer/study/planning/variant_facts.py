@@ -38,7 +38,8 @@ class Facts:
     check: dict[str, Any] | None = None
     """The check report; None before the check."""
     leak: str | None = None
-    """The leak found by the check, or by a trial in its step or its trained model; None when every law holds."""
+    """The leak found by the check, or by a trial in its step or its trained model, or what could not be judged; None when every
+    law holds."""
     leaks_in_step: bool = False
     """A trial found the leak before training, in its compiled or CUDA-graph step."""
     step_differs: bool = False
@@ -62,7 +63,7 @@ class Facts:
                 f"The variant could not be inspected: {answer.get('lost') or answer['reason']}", reason="not-inspected"
             )
         report = CheckReport.from_dict(answer["check"])
-        leak = None if not report.broken else " ".join(finding.sentence for finding in report.findings)
+        leak = " ".join(finding.sentence for finding in report.findings) or report.doubts or None
         keys = ("parameters", "step_flops", "memory_bytes", "steps", "tokens", "device", "machine", "check")
         return replace(self, leak=leak or self.leak, **{key: answer[key] for key in keys})
 
@@ -83,9 +84,20 @@ class Facts:
         return f"{' and '.join(who)} {verb} its predictions (at {where})"
 
     @property
+    def unjudged(self) -> bool:
+        """Whether no leak was found, but the check of the untrained model could not judge every law."""
+        return (
+            self.leak is not None
+            and self.check is not None
+            and not self.check["findings"]
+            and bool(self.check.get("cannot_tell"))
+        )
+
+    @property
     def leaks_once_trained(self) -> bool:
         """Whether the leak was found in a trained model only."""
-        return self.leak is not None and self.check is not None and not self.check["findings"] and not self.leaks_in_step
+        found = self.leak is not None and self.check is not None and not self.check["findings"]
+        return found and not self.leaks_in_step and not self.unjudged
 
     @property
     def flops(self) -> int:

@@ -39,7 +39,7 @@ from glassformer.study.directory import StudyDirectory
 from glassformer.study.multi_set_study import SetStudy
 from glassformer.study.planning.design import run_noise
 from glassformer.study.planning.plan import BASE
-from glassformer.study.reporting.wording import LEAK_FOUND, STEP_FOUND, number
+from glassformer.study.reporting.wording import LEAK_FOUND, NOT_JUDGED, STEP_FOUND, number
 from glassformer.study.statistics.verdict import Verdict as StudyVerdict
 from glassformer.study.study import Study
 
@@ -173,8 +173,9 @@ def cost_points(study: Study, key: str) -> list[CostPoint]:
 def _taint(study: Study) -> str | None:
     """The warning over the table if it shows leaking runs (``allow_leaks``)."""
     shown = {name: facts for name, facts in study.book.variants.items() if facts.leak is not None and study.finished(name)}
-    leaking = [name for name, facts in shown.items() if not facts.step_differs]
-    sentences = [f"{name}: {STEP_FOUND}." for name in shown if name not in leaking]
+    leaking = [name for name, facts in shown.items() if not facts.step_differs and not facts.unjudged]
+    others = {name: facts for name, facts in shown.items() if name not in leaking}
+    sentences = [f"{name}: {NOT_JUDGED if facts.unjudged else STEP_FOUND}." for name, facts in others.items()]
     if leaking:
         what = f"{LEAK_FOUND}; these figures mean nothing and show what one would have believed."
         sentences.insert(0, f"{' and '.join(leaking)}: {what}")
@@ -185,22 +186,28 @@ def _curves(study: Study) -> list[Block]:
     curves = [curve for name in study.plan.variants if (curve := variant_curve(study, name)) is not None]
     if not curves:
         return []
-    caption = "Validation loss by step: the mean over seeds, with a band from the lowest to the highest."
-    picture = FigureBlock(learning_curves(curves), caption=caption, alt=caption, tainted=_taint(study))
+    caption = (
+        f"Validation {study.metric.name} by step: the mean over seeds, with a band from the lowest to the highest. Where the "
+        "loss is judged, lines without marks are the training loss."
+    )
+    drawn = learning_curves(curves, unit=f"{study.metric.name} ({study.metric.unit})")
+    picture = FigureBlock(drawn, caption=caption, alt=caption, tainted=_taint(study))
     return [Heading("Learning curves"), picture]
 
 
 def variant_curve(study: Study, name: str) -> Curve | None:
-    """The validation losses of all finished seeds, at the steps they share."""
-    runs = []
-    for result in study.finished(name):
-        records = MetricsLog(RunDirectory(study.directory.trial(result.trial)).metrics_file).read()
-        key = study.metric.recorded
-        runs.append({record["step"]: float(record[key]) for record in records if key in record})
+    """The judged metric of all finished seeds, at the steps they share; with the training loss where that is the metric."""
+    places = [study.directory.trial(result.trial) for result in study.finished(name)]
+    records = [MetricsLog(RunDirectory(place).metrics_file).read() for place in places]
+    validation = _shared_points(records, study.metric.recorded)
+    return None if validation is None else Curve(name, _shared_points(records, study.metric.name), validation)
+
+
+def _shared_points(trials: list[list[dict[str, Any]]], key: str) -> Points | None:
+    """The values of a key in every trial, at the steps that all have."""
+    runs = [{record["step"]: float(record[key]) for record in records if key in record} for records in trials]
     steps = sorted(set.intersection(*(set(run) for run in runs))) if runs else []
-    if not steps:
-        return None
-    return Curve(name, None, Points.of(steps, [[run[step] for step in steps] for run in runs]))
+    return Points.of(steps, [[run[step] for step in steps] for run in runs]) if steps else None
 
 
 def _settings(study: Study) -> list[Block]:

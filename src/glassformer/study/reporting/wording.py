@@ -19,6 +19,7 @@ from glassformer.study.statistics.evidence import Evidence, Problem
 
 STEP_DIFFERS = "{it} trains by a step that differs from the plain step"
 LEAK_FOUND, STEP_FOUND = "a check found a leak", "the step that trains it differs from the plain step"
+NOT_JUDGED = "the checks could not judge it"
 """Why the table has no figure of a variant."""
 _PROBLEMS = {
     Problem.LEAK: f"{{it}} sees what it has to predict ({LEAK_FOUND})",

@@ -58,6 +58,8 @@ class Trials:
     tuning_variance: float = 0.0
     earlier: Earlier = field(default_factory=Earlier)
     remarks: tuple[str, ...] = ()
+    unjudged: bool = False
+    """``leak`` says which laws could not be judged; none is known to be broken."""
     leaks_once_trained: bool = False
     """The untrained model passed its check; the leak was found in a trained one."""
     leaks_in_step: bool = False

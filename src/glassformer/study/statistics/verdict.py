@@ -401,12 +401,14 @@ class _Family:
         only_leaks, only_differs = (set(problems.values()) == {what} for what in (Problem.LEAK, Problem.STEP_DIFFERS))
         found = wording.problem(problems, labels, change.seeds, "it")
         reason = "unstable" if unstable else found
+        if only_leaks and change.unjudged:
+            reason = wording.NOT_JUDGED
         why = reason
         if only_leaks and change.leak:
             when = "" if evidence is not None else " and was not trained"
             if change.leaks_in_step or change.leaks_once_trained:
                 when = f" {wording.leak_found(in_step=change.leaks_in_step)}"
-            why = f"it cheats{when}: {change.leak}"
+            why = f"{wording.NOT_JUDGED if change.unjudged else 'it cheats'}{when}: {change.leak}"
         elif only_differs and change.leak:
             why = f"{wording.STEP_FOUND}: {change.leak}"
         elif unstable:

@@ -19,6 +19,7 @@ from glassformer.foundation.files import read_text
 from glassformer.foundation.metrics import Metric
 from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.pages.page import Block, Paragraph, Table
+from glassformer.runs.diagnosis import diagnosis_of
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.live_curves import Curves
 from glassformer.runs.overview import metric_of, progress_of
@@ -152,16 +153,17 @@ def _checks(document: Any) -> list[str]:
 
 def health_of(run: RunDirectory, progress: dict[str, Any], curves: Curves) -> list[dict[str, str]]:
     """``[{"tone", "text"}]``: warnings to show above the figures of the run."""
-    found: list[dict[str, str]] = []
-    status = progress["status"]
-    if status in ENDINGS:
+    findings = diagnosis_of(run)
+    found: list[dict[str, str]] = [{"tone": one.tone, "text": str(one), "code": one.code} for one in findings]
+    codes, status = {one.code for one in findings}, progress["status"]
+    if status in ENDINGS and status not in codes:
         reason = str(progress.get("reason") or "")
         found.append({"tone": "warning", "text": " ".join(filter(None, [ENDINGS[status], reason]))})
     if curves.damaged:
         sentence = f"{run.metrics_file.name}: {curves.damaged} of its lines are no records; they are left out."
         found.append({"tone": "warning", "text": sentence})
     last = curves.thinned("loss", points=2)["value"][-1:]
-    if last == [None] and status != "diverged":
+    if last == [None] and "diverged" not in codes:
         found.append({"tone": "warning", "text": "The last recorded loss is not a number."})
     evaluation = evaluation_of(run)
     if evaluation is None:
@@ -175,7 +177,7 @@ def health_of(run: RunDirectory, progress: dict[str, Any], curves: Curves) -> li
     problem = problem_of(evaluation, records, metric)
     if problem is Problem.LEAK and only_differs(run):
         problem = Problem.STEP_DIFFERS
-    if problem is not None:
+    if problem is not None and not (problem is Problem.ONE_CLASS and "one-class" in codes):
         found.append({"tone": "warning", "text": PROBLEMS[problem]})
     not_beaten = [name for name in evaluation.baselines if not _beats(evaluation, name, metric, own)]
     if not_beaten:

@@ -23,6 +23,7 @@ function part(key, name, schema, value, set, depth) {
 }
 
 function slot(key, name, schema, value, set, depth) {
+  if (Array.isArray(value)) return setting(key, name, {}, value, set); // a list over the layers, as JSON
   const settings = value && typeof value === "object" ? value : { kind: value };
   const kinds = Object.keys(schema.variants), first = settings.kind && kinds.includes(settings.kind) ? settings.kind : typeof schema.default === "string" ? schema.default : kinds[0];
   const list = h("select", { id: `set-${key}`, "data-key": key }, kinds.map((kind) => h("option", { value: kind }, kind)));

@@ -25,7 +25,6 @@ from glassformer.study.running.executors.local import (
     START,
     LocalExecutor,
     MultiProcessService,
-    cores,
     listen,
     per_gpu,
     serve,
@@ -245,23 +244,6 @@ def test_after_a_process_was_lost_the_next_ones_do_without(service: Path, tmp_pa
         assert list(executor._lost(executor._workers[0])) == []
         assert "CUDA_MPS_PIPE_DIRECTORY" not in executor._environment("0")
     assert service.read_text().endswith("quit\n")
-
-
-def test_no_more_cores_than_the_machine_has(tmp_path: Path) -> None:
-    assert 1 <= cores(tmp_path / "nothing") <= (os.cpu_count() or 1)
-
-
-@pytest.mark.parametrize("content", ["max 100000\n", "nonsense", ""])
-def test_without_a_limit_all_are_used(tmp_path: Path, content: str) -> None:
-    (tmp_path / "cpu.max").write_text(content)
-    assert cores(tmp_path / "cpu.max") == cores(tmp_path / "nothing")
-
-
-def test_a_container_gets_what_it_was_given(tmp_path: Path) -> None:
-    (tmp_path / "cpu.max").write_text("100000 100000\n")
-    assert cores(tmp_path / "cpu.max") == 1
-    (tmp_path / "cpu.max").write_text("20000 100000\n")  # a fifth of a core is still one process
-    assert cores(tmp_path / "cpu.max") == 1
 
 
 def test_shares_of_a_gpu_follow_its_memory() -> None:

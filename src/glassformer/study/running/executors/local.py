@@ -23,6 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, final
 
+from glassformer.foundation.machine import cores
 from glassformer.study.running.executors.base import ATTEMPTS, Ended, Event, Executor, Started, Task, Waiting
 
 PER_GPU = 6  # with four, one in four is loading, compiling or saving at any time, and the GPU waits (docs/lab)
@@ -48,15 +49,6 @@ cat > /dev/null  # until the study is over, or dead
 echo quit | nvidia-cuda-mps-control
 rm -rf "$CUDA_MPS_PIPE_DIRECTORY"
 """
-
-
-def cores(limit_file: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
-    """Cores this process may use: the machine's, less what affinity or a container's limit takes away."""
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with suppress(OSError, ValueError):  # no such file, or "max": no limit
-        quota, period = limit_file.read_text().split()
-        count = min(count, round(int(quota) / int(period)))
-    return max(1, count)
 
 
 def per_gpu(needed_bytes: int, free_bytes: int, most: int = PER_GPU) -> int:

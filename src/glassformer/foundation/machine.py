@@ -1,0 +1,74 @@
+"""How much of this machine a process may use: cores, memory, GPUs. Imports no torch, which would take seconds to say."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+
+
+def cores(limit_file: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
+    """Cores this process may use: the machine's, less what affinity or a container's limit takes away."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with suppress(OSError, ValueError):  # no such file, or "max": no limit
+        quota, period = limit_file.read_text().split()
+        count = min(count, round(int(quota) / int(period)))
+    return max(1, count)
+
+
+def memory_bytes() -> int:
+    """The memory of this machine, or more than any model takes where the system does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # Windows, and some containers
+        return 1 << 62
+
+
+def gpus(devices: Path = Path("/dev")) -> list[str]:
+    """The GPUs a process started here may use: CUDA_VISIBLE_DEVICES, or those of the machine."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return [one for one in visible.split(",") if one.strip() not in ("", "-1")]
+    return sorted(one.name.removeprefix("nvidia") for one in devices.glob("nvidia[0-9]*"))
+
+
+def about() -> str:
+    """What a bug report needs in its first lines: versions, commit, device."""
+    lines = [
+        f"glassformer {_installed('glassformer')}{_commit()}",
+        f"Python {platform.python_version()}",
+        f"torch {_installed('torch')}",
+    ]
+    lines.append(f"{platform.system()} {platform.machine()}, {cores()} cores")
+    return "\n".join([*lines, *(_gpu_names() if gpus() else ["no GPU"])])
+
+
+def _installed(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _commit() -> str:
+    """The commit of a source tree, and whether it was changed since; nothing for an installed package."""
+    root = Path(__file__).parents[3]
+    if not (root / ".git").exists():
+        return ""
+    with suppress(OSError, subprocess.SubprocessError):
+        command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--exclude", "*"]
+        return f" (commit {subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()})"
+    return ""
+
+
+def _gpu_names() -> list[str]:
+    """By the driver's own program: torch would take seconds."""
+    if shutil.which("nvidia-smi"):
+        with suppress(OSError, subprocess.SubprocessError):
+            listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True, timeout=20).stdout
+            return [line.partition(" (UUID")[0] for line in listed.splitlines()]
+    return [f"GPU {number}" for number in gpus()]

@@ -1,0 +1,212 @@
+"""The objective ``translate``: a source is read, its target is written; loss, BLEU and chrF of the target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, final
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from glassformer.data.batches import Batch
+from glassformer.data.labels.label_batches import IGNORED, LengthGroups
+from glassformer.data.pairs.pair_batches import END, MARKS, PAD, START, PairBatches, encode_pairs, pairs_in_order
+from glassformer.data.pairs.text_pairs import Pairs
+from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.data.tokenizers.two import TwoTokenizers, target_side
+from glassformer.evaluation.abstaining import Answer, AskOptions
+from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes, Units
+from glassformer.evaluation.token_losses import evaluating
+from glassformer.evaluation.translation_baselines import TRANSLATION_BASELINES, fit_translation_baselines
+from glassformer.evaluation.translation_metrics import TRANSLATION_METRICS, translation_outcomes
+from glassformer.foundation.config import fingerprint
+from glassformer.foundation.errors import ConfigError
+from glassformer.foundation.metrics import LOSS, Metric
+from glassformer.generation.beams import BeamRule, Continuation
+from glassformer.generation.sampling import Sampling
+from glassformer.generation.translation import TranslationRule, translate
+from glassformer.model.losses import token_cross_entropy
+from glassformer.model.network import Network
+from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
+
+COMPARED = 64
+"""Pairs whose losses are compared with those given other sources."""
+IGNORES_SOURCE = (
+    "The model ignores its source: targets are as probable with other sources, so its figures are those of a language model."
+)
+SHOWN = 8
+"""Translations in the sample of a report."""
+
+
+@OBJECTIVES.variant("translate")
+@final
+class TranslateConfig(ObjectiveConfig):
+    """Pairs of texts: a source is read, its target is written after it. Needs model.kind: encoder-decoder."""
+
+    reads: ClassVar[tuple[str, ...]] = ("pairs",)
+    judged_on: ClassVar[str] = "pairs"
+    ask_reads: ClassVar[str] = "pairs"
+    laws: ClassVar[frozenset[str]] = frozenset({"causality", "padding", "cache"})
+    metrics: ClassVar[tuple[Metric, ...]] = TRANSLATION_METRICS
+    baselines: ClassVar[Mapping[str, type[Baseline]]] = TRANSLATION_BASELINES
+
+    beams: int = Field(default=1, ge=1, le=64)
+    """Width of the beam search of evaluations; 1 is greedy."""
+    length_penalty: float = Field(default=1.0, ge=0, le=4)
+    """With beams: log probabilities are divided by the length to this power."""
+
+    def marks(self) -> tuple[str, ...]:
+        return MARKS
+
+    def outputs(self, data: Data) -> int | None:
+        return data.tokenizer.target.size if isinstance(data.tokenizer, TwoTokenizers) else None
+
+    def batches(self, data: Data, *, context: int, batch_size: int, seed: int) -> PairBatches:
+        pairs = encode_pairs(data.tokenizer, data.part("pairs").split("train"), context, training=True)
+        return PairBatches(LengthGroups(pairs, batch_size=batch_size, seed=seed))
+
+    def loss(self, network: Network, batch: Batch, *, dropout_seed: Tensor | None, smoothing: float) -> Tensor:
+        features_BTD = target_features(network, batch, dropout_seed=dropout_seed)
+        outputs = network.dims.num_outputs
+        return token_cross_entropy(network.head, features_BTD, batch["targets"], outputs=outputs, smoothing=smoothing)
+
+    def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
+        items.require_targets()
+        losses, note = self._losses(network, items, tools)
+        ignores = IGNORES_SOURCE if self._ignores_source(network, items, tools) else None
+        texts = [text for text, _ in self.translate(network, items, tools)]
+        outcomes = translation_outcomes(items, texts, losses)
+        return replace(outcomes, notes=(*(one for one in (ignores, note) if one), *outcomes.notes))
+
+    def _ignores_source(self, network: Network, items: Pairs, tools: EvaluationTools) -> bool:
+        """Whether the targets are as probable with other sources: each with that of the pair after it."""
+        if len(items) < 2:
+            return False
+        some, quiet = items.chosen(range(min(len(items), COMPARED))), replace(tools, progress=lambda done: None)
+        swapped = replace(some, sources=(*some.sources[1:], some.sources[0]))
+        own, other = (self._losses(network, one, quiet)[0].sums for one in (some, swapped))
+        return bool(np.allclose(own, other, rtol=1e-5, atol=1e-6))
+
+    def validation_metrics(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
+        """The loss alone: translations take longer, and are made where ``evaluation.by`` asks for them."""
+        return {LOSS.name: self._losses(network, items, tools)[0].value}
+
+    def _losses(self, network: Network, items: Pairs, tools: EvaluationTools) -> tuple[Units, str | None]:
+        """Nats and tokens of each target, and a note about cut ones."""
+        pairs = encode_pairs(tools.tokenizer, items, tools.context)
+        nats_N, tokens_N = np.zeros(len(pairs)), np.zeros(len(pairs))
+        device = tools.device or next(network.parameters()).device
+        with evaluating(network), torch.no_grad():
+            for at, batch in pairs_in_order(pairs, tools.batch_size):
+                tools.keep_going()
+                batch = batch.to(device)
+                scores_BTV = network.head(target_features(network, batch)).float()
+                nats_BT = torch.nn.functional.cross_entropy(
+                    scores_BTV.flatten(0, 1), batch["targets"].flatten(), ignore_index=IGNORED, reduction="none"
+                ).view(len(at), -1)
+                nats_N[at] = nats_BT.double().sum(dim=1).cpu().numpy()
+                tokens_N[at] = self.count_by_row(batch).cpu().numpy()
+                tools.progress(len(at))
+        return Units(nats_N, tokens_N), pairs.note("cut")
+
+    @staticmethod
+    def count_by_row(batch: Batch) -> Tensor:
+        return (batch["targets"] != IGNORED).sum(dim=1)
+
+    def translate(
+        self,
+        network: Network,
+        items: Pairs,
+        tools: EvaluationTools,
+        *,
+        beams: int | None = None,
+        length_penalty: float | None = None,
+        sampling: Sampling | None = None,
+        seed: int = 0,
+    ) -> list[tuple[str, list[Continuation]]]:
+        """The translation of each source as text, and all that were found as ids, the best first."""
+        require_source(network)
+        tokenizer, target = tools.tokenizer, target_side(tools.tokenizer)
+        pairs = encode_pairs(tokenizer, replace(items, targets=None), tools.context)
+        end, first_mark = target.mark_id(END), target.size - len(target.marks)
+        own = [one for one in (target.pad_id, target.start_id, target.stop_id) if one is not None]
+        banned = {*own, *range(first_mark, target.size)} - {end}
+        search = BeamRule(
+            end_id=end,
+            max_new_tokens=network.dims.context,
+            beams=self.beams if beams is None else beams,
+            banned=sorted(banned),
+            length_penalty=self.length_penalty if length_penalty is None else length_penalty,
+        )
+        rule = TranslationRule(target.mark_id(START), tokenizer.mark_id(PAD), search, sampling, seed)
+
+        def done(count: int) -> None:
+            tools.keep_going()
+            tools.progress(count)
+
+        with evaluating(network):
+            found = translate(network, pairs.sources, rule, progress=done)
+        return [(target.decode(list(best[0].ids)).strip(), best) for best in found]
+
+    def predict(self, network: Network, items: Any, tools: EvaluationTools) -> list[dict[str, Any]]:
+        rows = []
+        for at, (text, found) in enumerate(self.translate(network, items, tools)):
+            row = {"source": items.sources[at], "translation": text, "log_probability": found[0].log_probability}
+            rows.append(row if items.targets is None else {**row, "target": items.targets[at]})
+        return rows
+
+    def ask(self, network: Network, items: Any, tools: EvaluationTools, options: AskOptions) -> list[Answer]:
+        """Translations, with the probability of the whole target."""
+        target = target_side(tools.tokenizer)
+        answers = []
+        beams = max(options.beams, self.beams)
+        for source, (text, found) in zip(items.sources, self.translate(network, items, tools, beams=beams)):
+            chances = [math.exp(one.log_probability) if one.ended else 0.0 for one in found]
+            others = [(target.decode(list(one.ids)).strip(), chance) for one, chance in zip(found[1:], chances[1:])]
+            shown = tuple(others[: options.beams - 1])
+            answers.append(Answer(source, text, chances[0], options.abstains(chances[0]), shown))
+        return answers
+
+    def sample(self, network: Network, data: Data, tools: EvaluationTools) -> tuple[str, str]:
+        part = data.part("pairs")
+        name = "validation" if "validation" in part.names else "train"
+        some = part.split(name).chosen(range(min(SHOWN, len(part.split(name)))))
+        lines = [
+            f"{source}\n  -> {text}\n     ({truth})"
+            for source, (text, _), truth in zip(some.sources, self.translate(network, some, tools), some.targets)
+        ]
+        return "\n".join(lines), f"The first sources of {name}, their translations, and in brackets the references."
+
+    def fit_baselines(self, data: Data) -> dict[str, Baseline]:
+        return fit_translation_baselines(data.part("pairs").split("train"))
+
+    def fitted_on(self, data: Data) -> str:
+        return fingerprint([self.kind, data.part("pairs").split("train").fingerprint])
+
+    def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:
+        target, lines = target_side(tokenizer), []
+        for row in range(batch.rows):
+            source = batch["source_ids"][row][~batch["source_padding"][row]].tolist()
+            wanted = [token for token in batch["targets"][row].tolist() if token != IGNORED]
+            lines.append(f"{tokenizer.decode(source)!r} -> {target.decode(wanted)!r}")
+        return lines
+
+
+def target_features(network: Network, batch: Batch, *, dropout_seed: Tensor | None = None) -> Tensor:
+    """The vectors of the targets, given their sources."""
+    require_source(network)
+    memory = network.encode(batch["source_ids"], batch["source_padding"], dropout_seed=dropout_seed)
+    return network.given(memory).features(batch["ids"], dropout_seed=dropout_seed)
+
+
+def require_source(network: Network) -> None:
+    if not network.reads_source:
+        raise ConfigError(
+            "objective=translate reads a source and writes a target, and this model has no encoder; set "
+            "model.kind: encoder-decoder.",
+            reason="reads-no-source",
+        )

@@ -1,0 +1,384 @@
+"""Published language models as tables: ``families/*.yaml`` -> their settings and tensor names as ours, and back.
+
+A table holds the model's recipe with ``$setting`` where a number comes from config.json, and the name of every tensor. The
+same recipe is read forwards to import (settings -> our config) and backwards to export (our config -> settings, or what
+does not fit). A new family is a new file; what it may say is at the head of families/llama.yaml.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+import torch
+
+from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.foundation.errors import ConfigError, DataError
+from glassformer.foundation.registry import Slot
+from glassformer.foundation.yaml_text import read_yaml
+from glassformer.model.config import LISTS, ModelConfig
+from glassformer.model.dims import Dims
+from glassformer.model.transformer import Transformer
+from glassformer.pretrained.architecture import ACTIVATION_NAMES, ACTIVATIONS, Architecture, Rule, Settings, marks_of
+
+FOLDER = Path(__file__).with_name("families")
+ROPE = {"rope_theta": 10000.0, "partial_rotary_factor": 1.0}
+"""Settings inside ``rope_parameters``, with what they are when they are absent."""
+WINDOW = "window"
+"""Not a setting but three: sliding_window, use_sliding_window and layer_types."""
+
+
+class Translation(NamedTuple):
+    """How a setting of theirs becomes one of ours, and back. A ``KeyError``: there is no such value."""
+
+    to_ours: Callable[[Any], Any]
+    to_theirs: Callable[[Any], Any]
+
+
+def _whole(value: float) -> float:
+    return int(value) if float(value).is_integer() else value
+
+
+TRANSLATIONS: dict[str, Translation] = {
+    "same": Translation(lambda value: value, lambda value: value),
+    "tied": Translation(lambda flag: "tied" if flag else "untied", {"tied": True, "untied": False}.__getitem__),
+    "activation": Translation(ACTIVATIONS.__getitem__, ACTIVATION_NAMES.__getitem__),
+    "inverse_root": Translation(lambda value: value**-0.5, lambda scale: _whole(round(scale**-2.0, 6))),
+}
+
+
+@dataclass(frozen=True)
+class Placeholder:
+    """``$name`` in a table, or ``$one,other:translation``: the largest of several settings, in our form."""
+
+    names: tuple[str, ...]
+    translation: Translation
+
+    @classmethod
+    def of(cls, value: Any) -> Placeholder | None:
+        if not isinstance(value, str) or not value.startswith("$"):
+            return None
+        names, _, how = value[1:].partition(":")
+        return cls(tuple(names.split(",")), TRANSLATIONS[how or "same"])
+
+
+@dataclass(frozen=True)
+class TensorEntry:
+    """A line of a table: one layer of ours (or one tensor), and the layers of theirs that it is made of."""
+
+    ours: str
+    theirs: tuple[str, ...]
+    bias: bool | str | None = None
+    """Whether theirs has a bias: true, false, the setting that says so, or (None) wherever ours has."""
+    always: bool = False
+    """Whether theirs has the tensor even where ours has none: zeros are written."""
+    transposed: bool = False
+    heads_outside: bool = False
+    """Theirs holds queries, keys and values of one head side by side, head after head."""
+    turned_back: tuple[int, ...] = ()
+    """Parts whose heads have their halves swapped there: the same rotation in the other direction."""
+
+    @classmethod
+    def of(cls, ours: str, value: Any, *, inside: tuple[str, str] = ("", "")) -> TensorEntry:
+        options: dict[str, Any] = dict(value) if isinstance(value, Mapping) else {"names": value}
+        names = options.pop("names")
+        theirs = tuple(inside[1] + name for name in ([names] if isinstance(names, str) else names))
+        options = {key: tuple(option) if isinstance(option, list) else option for key, option in options.items()}
+        return cls(inside[0] + ours, theirs, **options)
+
+
+@final
+class Family(Architecture):
+    """One table as an ``Architecture``."""
+
+    def __init__(self, file: Path) -> None:
+        table = read_yaml(file)
+        self.name, self.model_types, self.prefix = table["class"], (table["model_type"],), table["prefix"]
+        self.classes = (self.name, table["bare"])
+        self.spare, self.unused = tuple(table.get("spare", ())), ()
+        self.parts, self.causal = {}, True
+        self.defaults: dict[str, Any] = table["settings"]
+        self.only: dict[str, list[Any]] = table.get("only", {})
+        self.recipe: dict[str, Any] = table["model"]
+        self.tensors: dict[str, Any] = table["tensors"]
+        self.in_layers: dict[str, Any] = table["layer_tensors"]
+        self.layers_called: str = table["layers"]
+
+    # -- settings -> our config
+
+    def read(self, settings: Settings, tensors: Set[str]) -> dict[str, Any]:
+        for name, allowed in self.only.items():
+            settings.must(name, *allowed)
+        layers = settings.whole(*next((each, 1) for each in Placeholder.of(self.recipe["layers"]).names))  # type: ignore[union-attr]
+        of_layers = [self._filled(self.recipe, settings, layer) for layer in range(layers)]
+        values: dict[str, Any] = dict(of_layers[0])
+        for slot in LISTS:
+            if slot in values and any(each[slot] != values[slot] for each in of_layers):
+                values[slot] = [each[slot] for each in of_layers]
+        values = _simplified(values)
+        try:
+            unfit = self.objections(ModelConfig.parse(values))
+        except ConfigError:
+            return values  # whoever parses it again names the setting
+        if unfit:
+            raise DataError(f"the settings ask for a model that cannot become ours: {'; '.join(unfit)}.", file=settings.file)
+        return values
+
+    def _filled(self, template: Any, settings: Settings, layer: int) -> Any:
+        if isinstance(template, Mapping):
+            if template.keys() == {"any"}:
+                return template["any"]
+            return {key: self._filled(value, settings, layer) for key, value in template.items()}
+        if isinstance(template, str) and "|" in template:
+            return template.split("|")[0]
+        place = Placeholder.of(template)
+        if place is None:
+            return template
+        found = [self._setting(name, settings, layer) for name in place.names]
+        value = found[0] if len(found) == 1 else max(found)
+        try:
+            return place.translation.to_ours(value)
+        except KeyError:
+            known = ", ".join(ACTIVATIONS)
+            raise settings.refusal(place.names[0], f"is an activation we do not have; use one of {known}") from None
+
+    def _setting(self, name: str, settings: Settings, layer: int) -> Any:
+        if name == WINDOW:
+            return _window(settings, layer)
+        if name in ROPE:
+            return _rope(settings, name, self.defaults.get(name, ROPE[name]))
+        default = self.defaults[name]
+        if isinstance(default, bool):
+            return settings.flag(name, default)
+        if isinstance(default, int):
+            return settings.whole(name, default)
+        if isinstance(default, float):
+            return settings.number(name, default)
+        value = settings.values.get(name, default)
+        return default if value is None else value
+
+    # -- our config -> settings
+
+    def objections(self, config: ModelConfig) -> list[str]:
+        captured, wrong = self._captured(config)
+        if not wrong:
+            shapes = _shapes(config)
+            for entry in self._entries(config):
+                if f"{entry.ours}.bias" in shapes and not self._has_bias(entry, captured, shapes):
+                    wrong.append(f"a bias of {re.sub(r'blocks[.][0-9]+[.]', '', entry.ours)}")
+        return list(dict.fromkeys(wrong))
+
+    def write(self, config: ModelConfig, dims: Dims, tokenizer: Tokenizer) -> dict[str, Any]:
+        captured, _ = self._captured(config)
+        written = {name: allowed[0] for name, allowed in self.only.items() if allowed}
+        written |= {name: value for name, value in captured.items() if name not in ROPE and name != WINDOW}
+        rope = {name: captured[name] for name in ROPE if name in captured}
+        if rope:
+            written |= {"rope_parameters": {"rope_type": "default", **rope}, **rope}
+        if WINDOW in captured:
+            windows = captured[WINDOW]
+            written["sliding_window"] = next(filter(None, windows), None)
+            if "layer_types" in self.defaults:
+                written["layer_types"] = ["sliding_attention" if each else "full_attention" for each in windows]
+        return {**written, **marks_of(tokenizer)}
+
+    def _captured(self, config: ModelConfig) -> tuple[dict[str, Any], list[str]]:
+        """The settings that a model of ours stands for, and what has no place in this family."""
+        captured: dict[str, Any] = {}
+        wrong: list[str] = []
+        windows: list[int | None] = []
+        for layer in range(max(1, config.layers)):
+            found: dict[str, Any] = {}
+            plain = _defaults_of(config, layer, self.recipe.keys())
+            _match(self.recipe, _whole_form(config, layer), plain, "model", found, wrong)
+            windows.append(found.pop(WINDOW, None))
+            for name, value in found.items():
+                if captured.setdefault(name, value) != value:
+                    wrong.append(f"{name} is not the same in every layer")
+        if any(WINDOW in str(value) for value in _leaves(self.recipe) if str(value).startswith("$")):
+            captured[WINDOW] = windows
+            if len({each for each in windows if each}) > 1:
+                wrong.append("model.mixer.window has several lengths")
+        return captured, wrong
+
+    # -- tensors
+
+    def rules(self, config: ModelConfig, dims: Dims) -> list[Rule]:
+        captured, shapes = self._captured(config)[0], _shapes(config, dims.vocabulary)
+        rules = []
+        for entry in self._entries(config):
+            if entry.ours in shapes:  # one tensor
+                rules.append(Rule(entry.ours, entry.theirs, _rows(shapes[entry.ours][0], entry, config, dims)))
+                continue
+            weight, bias = f"{entry.ours}.weight", f"{entry.ours}.bias"
+            if weight not in shapes and not entry.always:
+                continue
+            rows = _rows(shapes[weight][0] if weight in shapes else dims.context, entry, config, dims)
+            layout: dict[str, Any] = {"heads": dims.heads if entry.heads_outside else 0, "turned_back": entry.turned_back}
+            names = tuple(f"{name}.weight" for name in entry.theirs)
+            rules.append(Rule(weight, names, rows, entry.transposed, head_width=dims.head_width, **layout))
+            if self._has_bias(entry, captured, shapes):
+                names = tuple(f"{name}.bias" for name in entry.theirs)
+                rules.append(Rule(bias, names, rows, head_width=dims.head_width, **layout))
+        return rules
+
+    def copies(self, config: ModelConfig) -> dict[str, str]:
+        names = [TensorEntry.of("", self.tensors[ours]).theirs[0] for ours in ("head.weight", "embedding.weight")]
+        return {names[0]: names[1]} if config.head.kind == "tied" else {}
+
+    def _entries(self, config: ModelConfig) -> list[TensorEntry]:
+        entries = [TensorEntry.of(ours, theirs) for ours, theirs in self.tensors.items()]
+        for layer in range(config.layers):
+            inside = f"blocks.{layer}.", f"{self.layers_called}.{layer}."
+            entries += [TensorEntry.of(ours, theirs, inside=inside) for ours, theirs in self.in_layers.items()]
+        return entries
+
+    def _has_bias(self, entry: TensorEntry, captured: Mapping[str, Any], shapes: Mapping[str, Any]) -> bool:
+        if entry.bias is None:
+            return f"{entry.ours}.bias" in shapes
+        return bool(captured[entry.bias]) if isinstance(entry.bias, str) else entry.bias
+
+
+@cache
+def families() -> tuple[Family, ...]:
+    """Every table; those in which a plain model of ours is exported first."""
+    files = sorted(FOLDER.glob("*.yaml"), key=lambda file: (file.stem not in ("gpt2", "llama"), file.stem))
+    return tuple(Family(file) for file in files)
+
+
+def _shapes(config: ModelConfig, vocabulary: int = 1) -> dict[str, torch.Size]:
+    with torch.device("meta"):
+        model = Transformer(config, vocabulary)
+    return {name: parameter.shape for name, parameter in model.named_parameters()}
+
+
+def _rows(rows: int, entry: TensorEntry, config: ModelConfig, dims: Dims) -> tuple[int, ...]:
+    """The rows of each of their tensors in ours."""
+    parts = len(entry.theirs)
+    if entry.ours.endswith(".qkv") and parts == 3:
+        of_keys = (getattr(config.of_layer(0).mixer, "kv_heads", None) or dims.heads) * dims.head_width
+        return dims.attention_width, of_keys, of_keys
+    return (rows // parts,) * parts
+
+
+def _rope(settings: Settings, name: str, default: float) -> float:
+    """A number of the rotation, from newer or older files; any way to stretch it is refused."""
+    newer, older = settings.values.get("rope_parameters"), settings.values.get("rope_scaling")
+    for key, group in (("rope_parameters", newer), ("rope_scaling", older)):
+        if group is None:
+            continue
+        if not isinstance(group, Mapping):
+            raise settings.refusal(key, "must be a mapping")
+        if group.get("rope_type", group.get("type", "default")) != "default":
+            raise settings.refusal(key, "stretches or cuts the rotation, and ours is the plain one; it can be 'default'")
+    if isinstance(newer, Mapping) and name in newer:
+        return Settings(newer, settings.file).number(name, default)
+    older_name = {"rope_theta": "rotary_emb_base", "partial_rotary_factor": "rotary_pct"}[name]
+    return settings.number(name, settings.number(older_name, default))
+
+
+def _window(settings: Settings, layer: int) -> int | None:
+    """The window of a layer; one that is as long as the context is none."""
+    if settings.values.get("sliding_window") is None or not settings.flag("use_sliding_window", True):
+        return None
+    kinds = settings.values.get("layer_types")
+    if isinstance(kinds, Sequence) and layer < len(kinds) and kinds[layer] == "full_attention":
+        return None
+    window = settings.whole("sliding_window")
+    return None if window >= settings.whole("max_position_embeddings", window) else window
+
+
+def _simplified(values: dict[str, Any]) -> dict[str, Any]:
+    """Without sizes that are what they would be anyway."""
+    if values.get("head_width") is not None and values["head_width"] * values["heads"] == values["width"]:
+        del values["head_width"]
+    mixers = values.get("mixer", [])
+    for mixer in mixers if isinstance(mixers, list) else [mixers]:
+        if mixer.get("kv_heads") == values["heads"]:
+            del mixer["kv_heads"]
+        if mixer.get("bias") == values.get("bias", True):
+            del mixer["bias"]
+    return values
+
+
+def _whole_form(config: ModelConfig, layer: int) -> dict[str, Any]:
+    """Our config as it holds in one layer, with every size spelt out."""
+    choices, dims = config.of_layer(layer), config.dims(vocabulary=1)
+    values = {**config.to_dict(), **{slot: choice.to_dict() for slot, choice in choices._asdict().items()}}
+    values["head_width"] = dims.head_width
+    mixer, feedforward = values["mixer"], values["feedforward"]
+    if mixer["kind"] in ("dot", "grouped"):
+        mixer |= {"kind": "dot", "kv_heads": mixer["kv_heads"] or config.heads, "fused": True}
+        mixer["bias"] = config.bias if mixer["bias"] is None else mixer["bias"]
+    if "inner" in feedforward:
+        feedforward |= {"inner": choices.feedforward.inner_width(dims), "expansion": None}  # type: ignore[attr-defined]
+    return values
+
+
+def _defaults_of(config: ModelConfig, layer: int, named: Set[str]) -> dict[str, Any]:
+    """What ``_whole_form`` has where a recipe says nothing: a part or setting that a table does not name must be this."""
+    choices = {**config.of_layer(layer)._asdict(), "head": config.head}
+    plain = {slot: type(choice)().to_dict() for slot, choice in choices.items() if slot in named}
+    sizes = {"width": config.width, "heads": config.heads, "layers": config.layers, "bias": config.bias}
+    values = {**ModelConfig().to_dict(), **plain, **sizes, "vocabulary": config.vocabulary}
+    values["head_width"] = config.width // config.heads
+    if values["mixer"]["kind"] in ("dot", "grouped"):
+        values["mixer"] |= {"kind": "dot", "kv_heads": config.heads, "bias": config.bias, "fused": True}
+    if "inner" in values["feedforward"]:
+        values["feedforward"] |= {"expansion": None}
+    return values
+
+
+def _leaves(template: Any) -> list[Any]:
+    if isinstance(template, Mapping):
+        return [leaf for value in template.values() for leaf in _leaves(value)]
+    return [template]
+
+
+def _match(template: Any, ours: Any, plain: Any, at: str, captured: dict[str, Any], wrong: list[str]) -> None:
+    """Lays our values over a table: fills ``captured`` with settings of theirs and ``wrong`` with what does not fit."""
+    if not isinstance(template, Mapping):
+        _match_value(template, ours, at, captured, wrong)
+        return
+    if template.keys() == {"any"}:
+        return
+    if "kind" in template:
+        before = len(wrong)
+        _match_value(template["kind"], ours["kind"], at, captured, wrong)
+        first = template["kind"].split("|")[0]
+        if len(wrong) > before or (Placeholder.of(first) is None and first != ours["kind"]):
+            return  # its settings say nothing here
+        if not isinstance(plain, Mapping) or plain["kind"] != ours["kind"]:  # a part within a part
+            plain = Slot.every[at].get(ours["kind"])().to_dict()
+    for key, value in ours.items():
+        if key in template and key != "kind":
+            nested_plain = plain.get(key) if isinstance(plain, Mapping) else None
+            _match(template[key], value, nested_plain, f"{at}.{key}", captured, wrong)
+        elif key != "kind" and isinstance(plain, Mapping) and value != plain.get(key):
+            wrong.append(f"{at}.{key}={_shown(value)}")
+
+
+def _match_value(template: Any, ours: Any, at: str, captured: dict[str, Any], wrong: list[str]) -> None:
+    place = Placeholder.of(template)
+    if place is not None:
+        try:
+            captured.update(dict.fromkeys(place.names, place.translation.to_theirs(ours)))
+        except KeyError as error:
+            known = place.translation.to_theirs
+            choices = " or ".join(getattr(known, "__self__", {})) or str(error)
+            wrong.append(f"{at}={_shown(ours)} is not {choices}")
+        return
+    allowed = template.split("|") if isinstance(template, str) else [template]
+    if ours not in allowed:
+        wrong.append(f"{at}={_shown(ours)} is not {' or '.join(map(_shown, allowed))}")
+
+
+def _shown(value: Any) -> str:
+    """A setting as a recipe has it: a part by its name."""
+    if isinstance(value, Mapping):
+        value = value.get("kind", value)
+    return str(value).lower() if isinstance(value, bool) or value is None else str(value)

@@ -1,0 +1,312 @@
+"""A run's records -> what is wrong with it, in words: the sign that shows it, and what to do. Imports no torch.
+
+``diagnose`` is a set of rules on the curves and a few facts about the data; ``diagnosis_of`` reads both from a run's folder.
+A sound run gives no finding. Each finding has a code, which does not change, so that a script can test for it:
+
+diverged           a loss, a gradient or a weight stopped being a number
+worse-than-uniform training ends above the loss of giving every output the same probability
+unstable           the training loss rose far above where it began, and came back
+constant-data      counting alone predicts everything: the same token or label every time
+flat               the loss is where it began
+one-class          a classifier predicts the same class for every text
+same-text          most of the validation data were trained on
+too-good           a loss far below what counting pairs of tokens gives: a leak, duplicates, or text made by a rule
+overfitting        validation got worse while training got better
+still-learning     validation was still improving when training ended
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from glassformer.foundation.errors import GlassformerError
+from glassformer.foundation.metrics import COLLAPSED_TO, LOSS, TRAIN, VALIDATION, Metric
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.records import MetricsLog
+
+FLAT = 0.03
+"""A loss that fell by less than this share of where it began is flat."""
+ABOVE_START = 1.1
+"""A mean training loss above this many times the first one is no learning any more."""
+NOTHING = 0.02
+"""Nats: where a baseline's loss is below this, nothing is left to learn; so is a share of right answers that near to one."""
+RISEN = 0.03
+"""A validation loss that rose by more than this share of where the loss began has risen."""
+LEARNING = 0.02
+"""A validation loss that fell by more than this share in the last third of its evaluations is still falling..."""
+OF_ALL = 0.05
+"""...if that is more than this share of everything it ever gained."""
+SAME = 0.5
+"""The share of validation data trained on from which on its figures measure memory."""
+TOO_GOOD = 0.25
+"""A loss below this share of the best baseline's is more than a text of natural language allows a small model."""
+FEWEST = 4
+"""Evaluations needed to see a trend."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong (``tone`` warning) or worth knowing (note)."""
+
+    code: str
+    what: str
+    sign: str
+    remedy: str
+    tone: str = "warning"
+    step: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "code": self.code,
+            "what": self.what,
+            "sign": self.sign,
+            "do": self.remedy,
+            "tone": self.tone,
+            "step": self.step,
+        }
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.sign} {self.remedy}"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the rules know beside the records. ``baselines``: the judged metric of each on validation."""
+
+    metric: Metric = LOSS
+    status: str = "finished"
+    reason: str = ""
+    num_outputs: int | None = None
+    lr: float | None = None
+    overlap: float | None = None
+    tainted: str | None = None
+    baselines: Mapping[str, float] = field(default_factory=dict)
+    label_names: Sequence[str] = ()
+
+
+def diagnosis_of(run: RunDirectory) -> list[Finding]:
+    """What is wrong with the run in a folder; nothing where its files cannot be read."""
+    try:
+        environment = run.read_environment() if run.environment_file.is_file() else {}
+        state, recipe = run.read_state(), run.read_recipe()
+        records = MetricsLog(run.metrics_file).read(lambda sentence: None)
+    except (GlassformerError, OSError):
+        return []
+    known, training, baselines = environment.get("metric"), recipe.get("training"), state.get("baselines")
+    labels = (environment.get("data") or {}).get("labels")
+    facts = Facts(
+        metric=LOSS if known is None else Metric.from_dict(known),
+        status=state["status"],
+        reason=str(state.get("reason") or ""),
+        num_outputs=environment.get("num_outputs"),
+        lr=training.get("lr") if isinstance(training, dict) else None,
+        overlap=environment.get("overlap"),
+        tainted=environment.get("tainted"),
+        baselines=baselines if isinstance(baselines, dict) else {},
+        label_names=[str(name) for name in labels.values()] if isinstance(labels, dict) else (),
+    )
+    return diagnose(records, facts)
+
+
+def diagnose(records: Sequence[Mapping[str, Any]], facts: Facts) -> list[Finding]:
+    """The findings, the gravest first. ``records``: those of ``metrics.jsonl``, in order."""
+    train = _series(records, "loss")
+    validation = _series(records, VALIDATION + "loss") or (
+        _series(records, facts.metric.recorded) if facts.metric.lower_is_better else []
+    )
+    broken = _diverged(train, facts)
+    if broken is not None:
+        return [broken]
+    if len(train) < 2:
+        return []
+    start, end = train[0][1], _mean_of_last(train)
+    last = validation[-1][1] if validation else end
+    collapsed = _one_class(records, facts)
+    constant = _constant(facts)
+    worse = _worse_than_uniform(min(end, last), facts)
+    flat = _flat(start, min(end, last), facts) if worse is None and collapsed is None else None
+    if constant is not None:
+        return [constant]
+    unstable = _unstable(train, facts) if worse is None and collapsed is None else None
+    found = [worse, unstable, flat, collapsed, _same_text(facts), _too_good(last, facts)]
+    if worse is None and unstable is None and flat is None:
+        overfitted = _overfitting(validation, _series(records, TRAIN + "loss") or train, start)
+        found += [overfitted or _still_learning(validation, facts)]
+    return [one for one in found if one is not None]
+
+
+def _series(records: Sequence[Mapping[str, Any]], key: str) -> list[tuple[int, float]]:
+    return [(record["step"], float(record[key])) for record in records if key in record]
+
+
+def _mean_of_last(series: Sequence[tuple[int, float]]) -> float:
+    """Single batches scatter: the mean over the last tenth."""
+    count = max(1, len(series) // 10)
+    return sum(value for _, value in series[-count:]) / count
+
+
+def _smaller(lr: float | None) -> str:
+    return "a smaller training.lr" if lr is None else f"a smaller training.lr (it is {lr:g}; try {lr / 10:g})"
+
+
+def _diverged(train: Sequence[tuple[int, float]], facts: Facts) -> Finding | None:
+    at = next((step for step, value in train if not math.isfinite(value)), None)
+    if facts.status != "diverged" and at is None:
+        return None
+    sign = facts.reason or f"The loss of step {at} is not a number."
+    remedy = f"Try {_smaller(facts.lr)}, a longer warm-up (training.schedule.warmup) or training.clip: 1.0."
+    return Finding("diverged", "Training diverged.", sign, remedy, step=at)
+
+
+def _constant(facts: Facts) -> Finding | None:
+    values = list(facts.baselines.values())
+    best = (min(values) if facts.metric.lower_is_better else 1.0 - max(values)) if values else 1.0
+    if best > NOTHING:
+        return None
+    figure = f"{min(values):.4f}" if facts.metric.lower_is_better else f"{max(values):.4f}"
+    return Finding(
+        "constant-data",
+        "There is nothing to learn in these data.",
+        f"A baseline that only counts has a validation {facts.metric.name} of {figure}: always the same token, or label.",
+        "Look at what the model reads: `glassformer data show RECIPE`.",
+    )
+
+
+def _worse_than_uniform(end: float, facts: Facts) -> Finding | None:
+    if facts.num_outputs is None or facts.num_outputs < 2:
+        return None
+    uniform = math.log(facts.num_outputs)
+    if end <= uniform * 1.02:
+        return None
+    return Finding(
+        "worse-than-uniform",
+        "It is worse than guessing: its weights blew up, though every loss was a number.",
+        f"The loss ends at {end:.3f}; the same probability for each of the {facts.num_outputs:,} outputs costs {uniform:.3f}.",
+        f"Try {_smaller(facts.lr)}, or a longer warm-up.",
+    )
+
+
+def _unstable(train: Sequence[tuple[int, float]], facts: Facts) -> Finding | None:
+    start, width = train[0][1], max(3, len(train) // 20)
+    if len(train) < width:
+        return None
+    means = np.convolve([value for _, value in train], np.ones(width) / width, mode="valid")
+    if means.max() <= ABOVE_START * start:
+        return None
+    at = train[int(np.argmax(means))][0]
+    return Finding(
+        "unstable",
+        "Training is unstable.",
+        f"Around step {at:,} the training loss was {means.max():.3f}, far above the {start:.3f} where it began.",
+        f"Try {_smaller(facts.lr)}, a longer warm-up (training.schedule.warmup) or training.clip: 1.0.",
+        step=at,
+    )
+
+
+def _flat(start: float, end: float, facts: Facts) -> Finding | None:
+    if start - end >= FLAT * start:
+        return None
+    rate = "a larger training.lr" if facts.lr is None else f"a larger training.lr (it is {facts.lr:g}; try {10 * facts.lr:g})"
+    return Finding(
+        "flat",
+        "It has learned nothing.",
+        f"The loss went from {start:.3f} to {end:.3f} in all its steps.",
+        f"Try {rate} or more steps; if that changes nothing, look whether inputs and targets belong together: "
+        "`glassformer data show RECIPE`.",
+    )
+
+
+def _one_class(records: Sequence[Mapping[str, Any]], facts: Facts) -> Finding | None:
+    key = VALIDATION + COLLAPSED_TO
+    evaluations = [record for record in records if any(name.startswith(VALIDATION) for name in record)]
+    if not evaluations or key not in evaluations[-1]:
+        return None
+    label = int(evaluations[-1][key])
+    since = next(one["step"] for one in reversed(evaluations) if key in one and not _continues(evaluations, one, key))
+    named = facts.label_names[label] if label < len(facts.label_names) else f"number {label}"
+    return Finding(
+        "one-class",
+        f"It predicts one class ({named}) for every validation text.",
+        f"So it has been since the evaluation at step {since}: its accuracy is the share of that class.",
+        f"Try {_smaller(facts.lr)} or a warm-up; if the classes are very uneven, more texts of the rare ones.",
+        step=since,
+    )
+
+
+def _continues(evaluations: Sequence[Mapping[str, Any]], one: Mapping[str, Any], key: str) -> bool:
+    """Whether the evaluation before ``one`` had collapsed too."""
+    return any(after is one and key in before for before, after in pairwise(evaluations))
+
+
+def _same_text(facts: Facts) -> Finding | None:
+    if facts.overlap is None or facts.overlap < SAME:
+        return None
+    return Finding(
+        "same-text",
+        "Validation measures memory: most of it was trained on.",
+        f"{facts.overlap:.0%} of the validation data also stand in the training data, word for word.",
+        "Hold out other text (data.validation: FILE), or remove the copies before splitting.",
+    )
+
+
+def _too_good(last: float, facts: Facts) -> Finding | None:
+    if not facts.metric.lower_is_better or not facts.baselines:
+        return None
+    name = min(facts.baselines, key=lambda one: facts.baselines[one])
+    best = facts.baselines[name]
+    if last >= TOO_GOOD * best:
+        return None
+    why = f"A check says why: {facts.tainted}" if facts.tainted else "Run `glassformer check RUN`, and look for copies."
+    return Finding(
+        "too-good",
+        "It is better than natural text allows.",
+        f"The loss is {last:.3f}, a {best / max(last, 1e-9):.0f}th of the {name} baseline's {best:.3f}: the model sees what it "
+        "predicts, or the text repeats itself.",
+        f"{why} If the text is made by a rule, all is well.",
+    )
+
+
+def _overfitting(validation: Sequence[tuple[int, float]], train: Sequence[tuple[int, float]], start: float) -> Finding | None:
+    if len(validation) < FEWEST:
+        return None
+    values = [value for _, value in validation]
+    at = int(np.argmin(values))
+    (since, best), last = validation[at], values[-1]
+    if len(values) - 1 - at < 2 or last - best <= RISEN * start:
+        return None
+    span = max(1, validation[-1][0] // 10)
+    around = [value for step, value in train if abs(step - since) <= span] or [train[0][1]]
+    then, now = sum(around) / len(around), _mean_of_last(train)
+    if now >= then:  # both got worse: that is no overfitting
+        return None
+    return Finding(
+        "overfitting",
+        f"It overfits since step {since:,}.",
+        f"The validation loss rose from {best:.3f} to {last:.3f} while the training loss fell from {then:.3f} to {now:.3f}.",
+        f"The best checkpoint is that of step {since:,} (`--checkpoint best`, with checkpoint.best: true). Train shorter, on "
+        "more text, with model.dropout or a smaller model.",
+        step=since,
+    )
+
+
+def _still_learning(validation: Sequence[tuple[int, float]], facts: Facts) -> Finding | None:
+    if len(validation) < FEWEST or facts.status != "finished":
+        return None
+    values = [value for _, value in validation]
+    third = values[-1 - max(2, len(values) // 3)]
+    gained, ever = third - values[-1], max(values) - values[-1]
+    if values[-1] > min(values) or gained <= LEARNING * abs(values[-1]) or gained <= OF_ALL * ever:
+        return None
+    return Finding(
+        "still-learning",
+        "It was still learning when training ended.",
+        f"The validation loss fell from {third:.3f} to {values[-1]:.3f} in the last third of its evaluations.",
+        "Train longer: a new run with more training.steps (its schedule then ends later), or --resume with a larger number.",
+        tone="note",
+    )

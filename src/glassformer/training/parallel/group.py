@@ -1,0 +1,383 @@
+"""The processes of one run: ``ALONE``, or a ``Group`` that torchrun or ``train --processes`` started.
+
+Whatever decides (a folder, a stop, a figure) is decided once for all: rank 0 does it and the others get the answer
+(``once``), or every process gives a number and the largest counts (``largest``). Words travel as JSON, never as pickle.
+When one process fails, its reason and exit code are stored where all can read them; the others end with that code, silently.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import Any, Protocol, TypeVar, final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.foundation.errors import (
+    ConfigError,
+    Diverged,
+    GlassformerError,
+    Interrupted,
+    OtherProcessFailed,
+    exit_code_of,
+)
+from glassformer.foundation.place import Place, place_of
+from glassformer.training.parallel.tree import share_of
+
+T = TypeVar("T")
+
+TIMEOUT = "GLASSFORMER_PROCESS_TIMEOUT"
+"""Environment variable: seconds that a process waits for the others before it gives up; 600 by default."""
+LOOK_EVERY = 0.5  # seconds between looks for the failure of another process
+GRACE = 5.0  # seconds in which a process may end by itself after another one failed
+CAUSE = "cause"
+LAUNCHED, LOST = "GLASSFORMER_LAUNCHED", 75
+"""Set where our own launcher started the processes: it reports which one was killed, and one that lost contact ends silently,
+with this code."""
+
+
+def timeout_seconds() -> float:
+    try:
+        return float(os.environ.get(TIMEOUT, "600"))
+    except ValueError:
+        return 600.0
+
+
+class Processes(Protocol):
+    """What a run asks of the processes that share it."""
+
+    @property
+    def place(self) -> Place: ...
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is rank 0, which prints, records and saves."""
+
+    def once(self, work: Callable[[], T], *, pack: Callable[[T], Any] = ..., unpack: Callable[[Any], T] = ...) -> T:
+        """Rank 0 does ``work``; every process gets the result, through JSON by ``pack`` and ``unpack``."""
+
+    def largest(self, number: int) -> int:
+        """The largest of the numbers that the processes give."""
+
+    def shared(self, items: Iterator[Any], compute: Callable[[Any], T]) -> Iterator[T]:
+        """``compute`` of every item in order, item k by process k modulo their number. Results: arrays, or tuples of them."""
+
+    def require_same(self, facts: Mapping[str, Any]) -> None:
+        """Raises where the processes do not agree on a fact."""
+
+    def share(self, pieces: int) -> range:
+        """The pieces of a batch that this process computes."""
+
+    def sum(self, flat: Tensor) -> Tensor:
+        """The sum of every process's tensor, added in pairs."""
+
+
+@final
+class Alone:
+    """One process: every answer is its own."""
+
+    place, leads = Place(), True
+
+    def once(
+        self, work: Callable[[], T], *, pack: Callable[[T], Any] = lambda v: v, unpack: Callable[[Any], T] = lambda v: v
+    ) -> T:
+        return work()
+
+    def largest(self, number: int) -> int:
+        return number
+
+    def shared(self, items: Iterator[Any], compute: Callable[[Any], T]) -> Iterator[T]:
+        return map(compute, items)
+
+    def require_same(self, facts: Mapping[str, Any]) -> None:
+        return None
+
+    def share(self, pieces: int) -> range:
+        return range(pieces)
+
+    def sum(self, flat: Tensor) -> Tensor:
+        return flat
+
+
+ALONE: Processes = Alone()
+
+
+class _LostProcess(Exception):
+    """A collective failed: another process ended, or did not answer in time."""
+
+
+@final
+class Group:
+    """Several processes, connected by torch.distributed. ``join`` makes one."""
+
+    def __init__(self, place: Place) -> None:
+        import torch.distributed as dist
+        from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]
+
+        self.place = place
+        self._limit = timedelta(seconds=timeout_seconds())
+        store, rank, world = next(iter(dist.rendezvous("env://", timeout=self._limit)))  # type: ignore[attr-defined]
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        dist.init_process_group(
+            "gloo", store=PrefixStore(f"words-{attempt}", store), rank=rank, world_size=world, timeout=self._limit
+        )
+        # Clients of their own: one that waits blocks everybody who uses it.
+        host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        self._store, self._watched_store = (
+            PrefixStore(f"glassformer-{attempt}", TCPStore(host, port, None, False, self._limit)) for _ in range(2)
+        )
+        self._words = 0
+        self._pairs: list[Any] = []
+        self._staged = True
+        self._ending = False
+        self.saving = False
+        """While True, the failure of another process does not cut this one off."""
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    @property
+    def leads(self) -> bool:
+        return self.place.rank == 0
+
+    def connect(self, device: torch.device) -> str:
+        """Makes the groups of two in which gradients are summed; returns the backend that carries them.
+
+        NCCL where every process has a GPU of its own; gloo, through the host, on a CPU and where processes share a GPU.
+        """
+        import torch.distributed as dist
+
+        own_gpu = device.type == "cuda" and self.place.local_world <= torch.cuda.device_count()
+        backend = "nccl" if own_gpu else "gloo"
+        self._staged = device.type != "cpu" and backend == "gloo"
+        if not self._pairs:
+            bit = 1
+            while bit < self.place.world:
+                pair = sorted((self.place.rank, self.place.rank ^ bit))
+                self._pairs.append(dist.new_group(pair, timeout=self._limit, backend=backend, use_local_synchronization=True))
+                bit <<= 1
+        return backend
+
+    def once(
+        self, work: Callable[[], T], *, pack: Callable[[T], Any] = lambda v: v, unpack: Callable[[Any], T] = lambda v: v
+    ) -> T:
+        self._words += 1
+        key = f"word-{self._words}"
+        if self.leads:
+            result = work()
+            self._store.set(key, json.dumps(pack(result)))
+            return result
+        for turn in itertools.count(1):
+            if self._is_set(self._store, key):
+                break
+            if turn % 50 == 0:
+                self._raise_if_another_failed()
+            time.sleep(min(0.02, 0.0005 * turn))
+        return unpack(json.loads(self._store.get(key)))
+
+    def largest(self, number: int) -> int:
+        import torch.distributed as dist
+
+        found = torch.tensor([number])
+        with self._in_a_collective():
+            dist.all_reduce(found, op=dist.ReduceOp.MAX)
+        return int(found)
+
+    def gather(self, content: bytes) -> list[bytes]:
+        """What each process gives, in the order of ranks."""
+        import torch.distributed as dist
+
+        with self._in_a_collective():
+            sizes = [torch.zeros(1, dtype=torch.long) for _ in range(self.place.world)]
+            dist.all_gather(sizes, torch.tensor([len(content)]))
+            longest = max(int(size) for size in sizes)
+            padded = torch.from_numpy(np.frombuffer(content.ljust(longest, b"\0"), np.uint8).copy())
+            found = [torch.empty(longest, dtype=torch.uint8) for _ in range(self.place.world)]
+            dist.all_gather(found, padded)
+        return [tensor.numpy().tobytes()[: int(size)] for tensor, size in zip(found, sizes)]
+
+    def shared(self, items: Iterator[Any], compute: Callable[[Any], T]) -> Iterator[T]:
+        rank, world, ended = self.place.rank, self.place.world, False
+        while not ended:
+            together = [item for _, item in zip(range(world), items)]
+            ended = len(together) < world
+            own = _packed(compute(together[rank])) if rank < len(together) else b""
+            yield from (_unpacked(one) for one in self.gather(own)[: len(together)])
+
+    def require_same(self, facts: Mapping[str, Any]) -> None:
+        found = [json.loads(one) for one in self.gather(json.dumps(facts).encode())]
+        for name in facts:
+            values = [one[name] for one in found]
+            if any(value != values[0] for value in values):
+                other = next(rank for rank, value in enumerate(values) if value != values[0])
+                raise ConfigError(
+                    f"The processes of this run differ in their {name}: {_short(values[0])} in process 0, "
+                    f"{_short(values[other])} in process {other}. Give all of them the same code, data and kind of device.",
+                    reason="processes-differ",
+                )
+
+    def share(self, pieces: int) -> range:
+        return share_of(pieces, self.place.rank, self.place.world)
+
+    def sum(self, flat: Tensor) -> Tensor:
+        """Halves are exchanged with the neighbour, then quarters with the next but one, and so on; then all is gathered.
+
+        Every sum has two summands; 2 (W - 1) / W of the bytes are sent, as in the best collectives.
+        """
+        import torch.distributed as dist
+
+        scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor  # renamed in torch 2.13
+        gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+        part = torch.nn.functional.pad(flat.cpu() if self._staged else flat, (0, -len(flat) % self.place.world))
+        with self._in_a_collective():
+            for pair in self._pairs:
+                half = part.new_empty(len(part) // 2)
+                scatter(half, part, group=pair)
+                part = half
+            for pair in reversed(self._pairs):
+                double = part.new_empty(2 * len(part))
+                gather(double, part, group=pair)
+                part = double
+        return part[: len(flat)].to(flat.device)
+
+    def ended_by(self, error: BaseException) -> BaseException:
+        """What this process ends with: its own error where it is the first to fail, otherwise that of the other one."""
+        agreed = isinstance(error, Diverged | Interrupted) or getattr(error, "reason", "") == "processes-differ"
+        if isinstance(error, OtherProcessFailed):
+            return error
+        if is_lost(error):
+            cause = self._cause(wait=GRACE / 5)
+            if cause is None and LAUNCHED in os.environ and "imed out" not in str(error):
+                return OtherProcessFailed("Another process of this run was killed.", code=LOST)
+            if cause is None:
+                error = GlassformerError(
+                    f"Process {self.place.rank} of {self.place.world} lost contact with another one, which was killed or did "
+                    f"not answer for {self._limit.total_seconds():g} s. The last checkpoint is whole: go on with --resume.",
+                    reason="lost-process",
+                )
+        else:  # what all processes find together, rank 0 says: it is the one that saves
+            cause = self._cause(wait=self._limit.total_seconds()) if agreed and not self.leads else None
+        if cause is None:
+            own = {"rank": self.place.rank, "code": exit_code_of(error), "pid": os.getpid()}
+            with suppress(RuntimeError):  # the store is gone with the process that kept it
+                cause = json.loads(self._store.compare_set(CAUSE, "", json.dumps(own)))
+            if cause is None or cause == own:
+                return error
+        return OtherProcessFailed(f"Process {cause['rank']} of this run failed.", code=cause["code"])
+
+    def leave(self) -> None:
+        """The end of a run that all processes have finished."""
+        import torch.distributed as dist
+
+        self._ending = True
+        with suppress(RuntimeError):
+            dist.destroy_process_group()
+
+    @contextmanager
+    def _in_a_collective(self) -> Iterator[None]:
+        try:
+            yield
+        except RuntimeError as error:
+            raise _LostProcess(str(error)) from error
+
+    def _cause(self, wait: float = 0.0) -> dict[str, Any] | None:
+        until = time.monotonic() + wait
+        while True:
+            try:
+                if self._store.check([CAUSE]):
+                    found: dict[str, Any] = json.loads(self._store.get(CAUSE))
+                    return found
+            except RuntimeError:  # the store is gone with the process that kept it
+                return None
+            if time.monotonic() >= until:
+                return None
+            time.sleep(0.05)
+
+    def _raise_if_another_failed(self) -> None:
+        if (cause := self._cause()) is not None:
+            raise OtherProcessFailed(f"Process {cause['rank']} of this run failed.", code=cause["code"])
+
+    @staticmethod
+    def _is_set(store: Any, key: str) -> bool:
+        """Raises ``_LostProcess`` when the store is gone. (Not ``store.wait``: torch prints a warning when its time is up.)"""
+        try:
+            return bool(store.check([key]))
+        except RuntimeError as error:
+            raise _LostProcess(str(error)) from error
+
+    def _watch(self) -> None:
+        """Ends this process when another one failed and it does not end by itself: it may wait for what never comes."""
+        code = 1
+        try:
+            while not self._is_set(self._watched_store, CAUSE):
+                if self._ending:
+                    return
+                time.sleep(LOOK_EVERY)
+            code = json.loads(self._watched_store.get(CAUSE))["code"]
+        except (_LostProcess, RuntimeError, ValueError):  # the process that keeps the store is gone, and with it the run
+            pass
+        if self._ending:
+            return
+        until = time.monotonic() + GRACE
+        while time.monotonic() < until or self.saving:
+            time.sleep(0.1)
+        if not self._ending:
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(OSError, ValueError):
+                    stream.flush()
+            os._exit(code)
+
+
+def join() -> Processes:
+    """The processes that torchrun started, this one among them; ``ALONE`` where it started none."""
+    place = place_of()
+    return ALONE if place is None or place.world == 1 else Group(place)
+
+
+@contextmanager
+def ending_together(processes: Processes) -> Iterator[None]:
+    """When one process fails, all end, with its exit code; only that one says why."""
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(processes, Group):
+            raise
+        ending = processes.ended_by(error)
+        if ending is error:
+            raise
+        raise ending from error
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether a collective failed. Sharded models call theirs inside torch, which raises with the name of its backend."""
+    words = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer", "Timed out waiting")
+    return isinstance(error, _LostProcess) or (isinstance(error, RuntimeError) and any(word in str(error) for word in words))
+
+
+def _packed(result: Any) -> bytes:
+    """An array, or a tuple of arrays, as bytes: a line of JSON with types and shapes, then the numbers."""
+    arrays = [np.asarray(one, order="C") for one in (result if isinstance(result, tuple) else (result,))]
+    head = {"tuple": isinstance(result, tuple), "arrays": [[one.dtype.str, list(np.shape(one))] for one in arrays]}
+    return json.dumps(head).encode() + b"\n" + b"".join(one.tobytes() for one in arrays)
+
+
+def _unpacked(content: bytes) -> Any:
+    line, _, rest = content.partition(b"\n")
+    head, at, arrays = json.loads(line), 0, []
+    for kind, shape in head["arrays"]:
+        count = int(np.prod(shape, dtype=np.int64))
+        arrays.append(np.frombuffer(rest, np.dtype(kind), count, at).reshape(shape).copy())
+        at += arrays[-1].nbytes
+    return tuple(arrays) if head["tuple"] else arrays[0]
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,156 @@
+"""docs/systems.md: every command of the package is executed, in order, in a short form on small files of the same shape.
+
+Short: two steps of training on four rows, a study as a dry run, a benchmark of small sizes, a tiny encoder instead of one that
+would have to be downloaded. The scripts of bench/ have tests of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.encoders import make_folder
+
+from glassformer.cli.main import run
+from glassformer.foundation.yaml_text import parse_yaml
+
+ROOT = Path(__file__).parents[2]
+ROWS = [row for one in parse_yaml((ROOT / "docs/systems.yaml").read_text(), "systems.yaml")["systems"] for row in one["rows"]]
+COMMANDS = [
+    words for words in dict.fromkeys(line for row in ROWS for line in row["commands"]) if words.startswith("glassformer ")
+]
+STEPS = {
+    "training.steps": 2,
+    "training.batch_size": 4,
+    "training.accumulate": 1,
+    "evaluation.every": 2,
+    "evaluation.batch_size": 8,
+}
+SMALL = {"words": {"model.context": 32}, "bpe": {"tokenizer.vocab": 300}}
+ENCODERS = ("sst2", "boolq")
+"""Recipes and studies of pretrained encoders, by how their names begin."""
+
+
+def write_sets(folder: Path) -> None:
+    """Small files in the shape of each named set."""
+    sentence = "the old river ran past a small house and we will not fail to see what it was in that year of hope"
+    words = sentence.split(" ")
+    lines = [
+        " ".join(words[(5 * at + 3 * place * (1 + at % 3)) % len(words)] for place in range(6 + at % 9)) for at in range(240)
+    ]
+    people = [
+        f"{first} {last}"
+        for first in ("Ada", "Ben", "Cleo", "Dan", "Eva", "Finn")
+        for last in ("Lovelace", "Hale", "Roy", "Lund", "Ames")
+    ]
+    places = ("Oslo", "Rome", "Bern", "Lima")
+    asked = [f"Where was {name} born?\t{places[at % 4]}" for at, name in enumerate(people)]
+    files: dict[str, list[str]] = {
+        "wikitext-2/train.txt": [
+            row for at, line in enumerate(lines) for row in ([f" = Title {at} = "] if at % 20 == 0 else []) + [f" {line} . "]
+        ],
+        "wikitext-2/valid.txt": [
+            " = Other = ",
+            *(f" {line} . " for line in lines[:40]),
+            " = Last = ",
+            *(f" {line} . " for line in lines[40:80]),
+        ],
+        "tinyshakespeare/input.txt": lines * 20,
+        "speeches/train_lm.txt": lines,
+        "speeches/test_lm_obama.txt": lines[:12],
+        "speeches/test_lm_hbush.txt": lines[12:24],
+        "speeches/train_classify.tsv": [f"{at % 3}\t{line}" for at, line in enumerate(lines)],
+        "speeches/dev_classify.tsv": [f"{at % 3}\t{line}" for at, line in enumerate(lines[:30])],
+        "sst2/train.txt": [f"{at % 2} {line}" for at, line in enumerate(lines)],
+        "sst2/dev.txt": [f"{at % 2} {line}" for at, line in enumerate(lines[:30])],
+        "boolq/train.jsonl": [
+            json.dumps({"question": "is it", "answer": at % 3 == 0, "passage": lines[at % 240]}) for at in range(8040)
+        ],
+        "boolq/dev.jsonl": [json.dumps({"question": "is it", "answer": at % 3 == 0, "passage": lines[at]}) for at in range(40)],
+        "names/wiki.txt": [f"{name}. Where? {name} was born in {places[at % 4]} ." for at, name in enumerate(people)],
+        "names/train.tsv": asked[:24],
+        "names/dev.tsv": asked[24:],
+        "names/test_inputs.tsv": ["Where was Gus Field born?"],
+    }
+    for name, rows in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("\n".join(rows) + "\n", encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """One folder for all commands, since later ones read what earlier ones wrote; with the sets beside it."""
+    folder = tmp_path_factory.mktemp("systems")
+    write_sets(folder / "data")
+    (folder / "prompts.txt").write_text("The history of\nA small house\n")
+    merges = ["#version: 0.2", "t h", "th e", "Ġ the", "o l", "ol d"]
+    (folder / "vocab.bpe").write_text("\n".join(merges) + "\n", encoding="utf-8")
+    before = os.environ.get("GLASSFORMER_DATA")
+    os.environ["GLASSFORMER_DATA"] = str(folder / "data")
+    yield folder
+    os.environ.pop("GLASSFORMER_DATA") if before is None else os.environ.update(GLASSFORMER_DATA=before)
+
+
+def short(line: str, encoder: Path) -> list[str]:
+    """The command's words, with flags that make it short."""
+    verb, name, *rest = shlex.split(os.path.expandvars(line.removeprefix("glassformer ")))
+    words, sets = [verb, name, *rest], dict[str, Any]()
+    if name.startswith(ENCODERS):
+        sets |= {"model.folder": encoder, "model.context": 8}
+    if verb == "compare":
+        words += ["--dry-run"]
+        sets |= {"training.batch_size": 4, "training.accumulate": 1}
+    elif verb == "train":
+        sets |= STEPS | next((more for ending, more in SMALL.items() if name.endswith(ending) and "tokenizer=" not in line), {})
+        sets |= {"init_from": "runs/names-pretrain"} if name == "names-finetune" else {}
+    elif verb == "bench":
+        small = {
+            "attention": ["--lengths", "8,16,32", "--repeats", "1"],
+            "train": ["--steps", "1"],
+            "generate": ["--new", "2", "--prompt", "2"],
+        }
+        sizes = ["--width", "16", "--layers", "1", "--heads", "2"] if name != "attention" else []
+        words = [verb, name, *[word for word in rest if name != "attention"], *small[name], *sizes]
+    return [*words, *(word for key, value in sets.items() for word in ("--set", f"{key}={value}"))]
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny BERT with places for a prompt of 128."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tests.encoders.PLACES", 160)
+        return make_folder(tmp_path_factory.mktemp("encoder"))
+
+
+TAKE_LONG = ("wikitext-2", "tinyshakespeare", "sst2-grid", "knowledge", "boolq-tuning")
+"""Studies whose dry run times the steps of many or of large variants."""
+
+
+def lines() -> list[Any]:
+    slow = {line for line in COMMANDS if line.startswith("glassformer compare") and any(name in line for name in TAKE_LONG)}
+    return [pytest.param(line, marks=pytest.mark.slow) if line in slow else line for line in COMMANDS]
+
+
+@pytest.mark.parametrize("line", lines())
+def test_every_command_runs(line: str, place: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch, unchecked: None) -> None:
+    monkeypatch.chdir(place)
+    assert run(short(line, encoder)) == 0
+
+
+def test_sizes_in_the_text_are_those_that_the_commands_print(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S3.1: 434,403 parameters with the classifier, 801,803 for the decoder."""
+    monkeypatch.chdir(place)
+    printed = []
+    for line in COMMANDS:
+        if line.startswith("glassformer train speeches-") and "--dry-run" in line:
+            capsys.readouterr()
+            assert run([*shlex.split(line)[1:], "--json"]) == 0
+            printed.append(json.loads(capsys.readouterr().out)["parameters"])
+    assert printed == [434403, 801803]

@@ -1,0 +1,41 @@
+"""What this machine has for a process: cores, memory, GPUs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from glassformer.foundation.machine import cores, gpus, memory_bytes
+
+
+def test_no_more_cores_than_the_machine_has(tmp_path: Path) -> None:
+    assert 1 <= cores(tmp_path / "nothing") <= (os.cpu_count() or 1)
+
+
+@pytest.mark.parametrize("content", ["max 100000\n", "nonsense", ""])
+def test_without_a_limit_all_are_used(tmp_path: Path, content: str) -> None:
+    (tmp_path / "cpu.max").write_text(content)
+    assert cores(tmp_path / "cpu.max") == cores(tmp_path / "nothing")
+
+
+def test_a_container_gets_what_it_was_given(tmp_path: Path) -> None:
+    (tmp_path / "cpu.max").write_text("100000 100000\n")
+    assert cores(tmp_path / "cpu.max") == 1
+    (tmp_path / "cpu.max").write_text("20000 100000\n")  # a fifth of a core is still one process
+    assert cores(tmp_path / "cpu.max") == 1
+
+
+def test_memory_is_that_of_the_machine() -> None:
+    assert 1 << 28 < memory_bytes() <= 1 << 62
+
+
+def test_gpus_by_their_devices_unless_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"):
+        (tmp_path / name).touch()
+    assert gpus(tmp_path) == ["0", "1"]
+    for visible, expected in {"": [], "-1": [], "3": ["3"], "0,2": ["0", "2"]}.items():
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        assert gpus(tmp_path) == expected

@@ -1,0 +1,129 @@
+"""The diagnosis: each rule on curves made by hand; on the records of planted faults and sound runs; on the runs themselves."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.runs.planted_runs import CURVES, PLANTED, SOUND, train_all
+
+from glassformer.foundation.metrics import ACCURACY, LOSS, Metric
+from glassformer.runs.diagnosis import Facts, diagnose, diagnosis_of
+from glassformer.runs.directory import RunDirectory
+
+RECORDED = json.loads(CURVES.read_text(encoding="utf-8"))
+
+
+def codes(records: list[dict[str, Any]], **facts: Any) -> list[str]:
+    return [one.code for one in diagnose(records, Facts(**{"num_outputs": 20, **facts}))]
+
+
+def run(train: list[float], validation: list[float], **more: list[float]) -> list[dict[str, Any]]:
+    """A step for each training loss, evaluations evenly among them."""
+    records: list[dict[str, Any]] = []
+    for step, loss in enumerate(train, start=1):
+        records.append({"step": step, "loss": loss})
+        at = step * len(validation) / len(train)
+        if validation and at == int(at):
+            records.append(
+                {"step": step, "validation_loss": validation[int(at) - 1]}
+                | {key: one[int(at) - 1] for key, one in more.items()}
+            )
+    return records
+
+
+def falling(start: float, end: float, count: int = 40) -> list[float]:
+    """Falls fast and ends level."""
+    return [end + (start - end) * math.exp(-8 * at / count) for at in range(count)]
+
+
+def test_a_sound_run_has_nothing() -> None:
+    assert codes(run(falling(3.0, 1.0), falling(2.8, 1.1, 10))) == []
+
+
+def test_flat() -> None:
+    assert codes(run([3.0] * 40, [2.99] * 10)) == ["flat"]
+    assert codes(run([3.0] * 39 + [2.9], [2.9] * 10)) == []  # a few hundredths are a beginning
+
+
+def test_worse_than_uniform_and_unstable() -> None:
+    assert codes(run([3.0, 5.0, *[4.0] * 38], [4.0] * 10)) == ["worse-than-uniform"]  # ln 20 = 2.996
+    assert codes(run([3.0] * 5 + [9.0] * 10 + falling(9.0, 1.0, 25), falling(2.8, 1.1, 10))) == ["unstable"]
+
+
+def test_diverged_says_nothing_else() -> None:
+    assert codes(run([3.0, 2.0, math.nan], [])) == ["diverged"]
+    (finding,) = diagnose([], Facts(status="diverged", reason="Diverged at step 5."))
+    assert (finding.code, finding.sign) == ("diverged", "Diverged at step 5.")
+
+
+def test_overfitting_says_since_when() -> None:
+    validation = [2.0, 1.5, 1.4, 1.5, 1.7, 1.9, 2.0, 2.1, 2.2, 2.3]
+    (finding,) = diagnose(run(falling(3.0, 0.2), validation), Facts())
+    assert (finding.code, finding.step) == ("overfitting", 12)
+    both_worse = [2.0, *[1.0] * 20, *[1.5] * 19]
+    assert codes(run(both_worse, validation)) == []
+
+
+def test_a_training_metric_is_compared_like_with_like() -> None:
+    """With dropout the loss of the steps is above; where the training loss was measured without, that one is used."""
+    validation = [2.0, 1.5, 1.4, 1.5, 1.7, 1.9, 2.0, 2.1, 2.2, 2.3]
+    assert codes(run([3.0, *[1.6] * 39], validation)) == []
+    assert codes(run([3.0, *[1.6] * 39], validation, train_loss=falling(2.0, 0.1, 10))) == ["overfitting"]
+
+
+def test_still_learning() -> None:
+    assert codes(run(falling(3.0, 1.0), [3.0 - 0.1 * at for at in range(10)])) == ["still-learning"]
+    assert codes(run(falling(3.0, 1.0), [3.0 - 0.1 * at for at in range(10)]), status="stopped") == []
+
+
+def test_one_class_names_it_and_the_step() -> None:
+    collapsed = run([0.7] * 40, [0.69] * 10, validation_collapsed_to=[1] * 10)
+    for record in collapsed[:10]:
+        record.pop("validation_collapsed_to", None)
+    (finding,) = diagnose(collapsed, Facts(num_outputs=2, metric=ACCURACY, label_names=["bad", "good"]))
+    assert (finding.code, finding.step) == ("one-class", 12)
+    assert "(good)" in finding.what
+
+
+def test_same_text_too_good_and_constant() -> None:
+    sound = run(falling(3.0, 1.0), falling(2.8, 1.1, 10))
+    assert codes(sound, overlap=0.49) == []
+    assert codes(sound, overlap=0.51) == ["same-text"]
+    assert codes(sound, baselines={"unigram": 5.5, "bigram": 4.3}) == []
+    assert codes(sound, baselines={"unigram": 5.5, "bigram": 4.5}) == ["too-good"]
+    assert codes(sound, baselines={"bigram": 0.01}) == ["constant-data"]
+    assert codes(sound, metric=ACCURACY, baselines={"majority": 0.99}) == ["constant-data"]
+    assert codes(sound, metric=ACCURACY, baselines={"majority": 0.8}) == []
+
+
+@pytest.mark.parametrize("name", [*PLANTED, *SOUND])
+def test_recorded_curves(name: str) -> None:
+    """Of the planted faults each gets its code and no other, of the sound runs none gets any."""
+    one = RECORDED[name]
+    records = [{key: float(value) if isinstance(value, str) else value for key, value in row.items()} for row in one["records"]]
+    facts = Facts(**{**one["facts"], "metric": Metric.from_dict(one["facts"]["metric"])})
+    assert {finding.code for finding in diagnose(records, facts)} == (PLANTED[name][1] if name in PLANTED else set())
+
+
+@pytest.mark.slow
+def test_the_runs_themselves(tmp_path: Path) -> None:
+    found = train_all(tmp_path, [*PLANTED, *SOUND])
+    wanted = {name: codes for name, (_, codes) in PLANTED.items()} | {name: set() for name in SOUND}
+    assert {name: set(one["codes"]) for name, one in found.items()} == wanted
+
+
+def test_of_a_folder(trained: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(trained, folder)
+    run_ = RunDirectory(folder)
+    assert set(run_.read_environment()) >= {"num_outputs", "overlap", "steps_per_epoch"}
+    assert set(run_.read_state()["baselines"]) == {"uniform", "unigram", "bigram"}
+    assert all(finding.code for finding in diagnosis_of(run_))
+    run_.state_file.write_text("{")
+    assert diagnosis_of(run_) == []
+    assert LOSS.lower_is_better

@@ -1,0 +1,51 @@
+"""What processes hand each other, without any: results as bytes, the process that is alone, the place torchrun gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from glassformer.foundation.errors import OtherProcessFailed, UsageError, exit_code_of
+from glassformer.foundation.place import Place, place_of
+from glassformer.training.parallel.group import ALONE, _packed, _unpacked, is_lost, timeout_seconds
+
+TORCHRUN = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4", "MASTER_ADDR": "a", "MASTER_PORT": "1"}
+
+
+@pytest.mark.parametrize("result", [np.arange(6.0).reshape(2, 3), (np.arange(3), np.ones((2, 0)), np.float64(2.5))])
+def test_results_arrive_as_they_were(result) -> None:
+    found = _unpacked(_packed(result))
+    if not isinstance(result, tuple):
+        found, result = (found,), (result,)
+    for one, other in zip(found, result, strict=True):
+        assert one.dtype == np.asarray(other).dtype
+        assert np.array_equal(one, other)
+
+
+def test_alone_every_answer_is_its_own() -> None:
+    assert ALONE.leads
+    assert ALONE.largest(15) == 15
+    assert ALONE.once(lambda: 3) == 3
+    assert list(ALONE.shared(iter([1, 2]), lambda item: item + 1)) == [2, 3]
+    assert ALONE.share(4) == range(4)
+    ALONE.require_same({"anything": 1})
+
+
+def test_the_place_that_torchrun_gives() -> None:
+    assert place_of({}) is None
+    assert place_of(TORCHRUN) == Place(5, 8, 1, 4)
+    assert Place(5, 8, 1, 4).nodes == 2
+    with pytest.raises(UsageError):
+        place_of({**TORCHRUN, "RANK": "first"})
+
+
+def test_what_counts_as_a_lost_process() -> None:
+    assert is_lost(RuntimeError("[gloo/transport/tcp/pair.cc] Connection closed by peer"))
+    assert not is_lost(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+    assert exit_code_of(OtherProcessFailed("x", code=4)) == 4
+
+
+def test_the_time_to_wait(monkeypatch) -> None:
+    assert timeout_seconds() == 600
+    monkeypatch.setenv("GLASSFORMER_PROCESS_TIMEOUT", "2.5")
+    assert timeout_seconds() == 2.5

@@ -1,0 +1,230 @@
+"""One run on several processes through the real command line: the same bits, stopped together, refused together."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import glassformer as gf
+from glassformer.foundation.errors import ConfigError, GlassformerError, UsageError
+from glassformer.runs.checkpoint import checkpoint_checksums
+from glassformer.runs.directory import RunDirectory
+from glassformer.training.parallel.launch import number_of_processes
+
+STEPS = 12
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A text of two languages of letters, so that it can be classified too; everything that could show is on."""
+    place, chance = tmp_path_factory.mktemp("processes"), random.Random(0)
+    words = ["".join(chance.choices("abcdefgh ", k=chance.randint(20, 60))) for _ in range(120)]
+    text = place / "text.txt"
+    text.write_text("\n".join(words) + "\n", encoding="utf-8")
+    return {
+        "data": {"path": str(text), "document": "line"},
+        "tokenizer": {"kind": "char"},
+        "model": {"width": 12, "layers": 2, "heads": 3, "context": 10, "dropout": 0.1},
+        "training": {"steps": STEPS, "batch_size": 16, "accumulate": 2, "lr": 0.003, "pieces": 4, "optimizer": "muon"},
+        "evaluation": {"every": 4, "batch_size": 3},
+        "checkpoint": {"every": 5, "best": True},
+    }
+
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(recipe, tmp_path) -> Start:
+    """``start(N, OUT, *words, **changes)``: the command, as a user types it."""
+
+    def begin(processes: int, out: Path, *words: str, **changes: Any) -> subprocess.Popen[str]:
+        file = tmp_path / "recipe.json"
+        file.write_text(json.dumps(recipe), encoding="utf-8")
+        sets = [word for key, value in changes.items() for word in ("--set", f"{key}={json.dumps(value)}")]
+        command = [sys.executable, "-m", "glassformer", "train", str(file.rename(file.with_suffix(".yaml"))), "--out", str(out)]
+        command += ["--processes", str(processes), "--quiet", *sets, *words]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLASSFORMER_PROCESS_TIMEOUT": "60"}
+        return subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=tmp_path
+        )
+
+    return begin
+
+
+def checksums(run: Path) -> dict[str, str]:
+    directory = RunDirectory(run)
+    return checkpoint_checksums(directory, directory.steps()[-1])
+
+
+def figures(run: Path) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [{key: value for key, value in line.items() if key not in ("seconds", "tokens_per_second")} for line in lines]
+
+
+@pytest.fixture(scope="module")
+def alone(recipe, tmp_path_factory) -> Path:
+    """The run of one process that all others must equal."""
+    run = gf.train(recipe, out=tmp_path_factory.mktemp("alone") / "run", threads=1)
+    return run.folder
+
+
+def test_two_processes_give_the_bits_of_one(start, alone, tmp_path) -> None:
+    """Weights, optimizer, every loss and validation figure, the best checkpoint; the law was judged and is recorded."""
+    run = tmp_path / "run"
+    child = start(2, run)
+    out, err = child.communicate(timeout=300)
+    assert (child.returncode, err) == (0, "")
+    assert out.startswith(f"Run: {run}")
+    assert checksums(run) == checksums(alone)
+    assert figures(run) == figures(alone)
+    environment = RunDirectory(run).read_environment()
+    assert environment["checks"]["judged"]["processes"] == "passed"
+    assert [one["processes"] for one in environment["processes"]] == [2]
+    assert RunDirectory(run).read_state()["best_step"] == RunDirectory(alone).read_state()["best_step"]
+
+
+def begun(child: subprocess.Popen[str], run: Path, step: int) -> None:
+    until = time.monotonic() + 240
+    while child.poll() is None and time.monotonic() < until:
+        file = run / "metrics.jsonl"
+        if file.exists() and file.read_text(encoding="utf-8").count("\n") >= step:
+            return
+        time.sleep(0.01)
+    pytest.fail(f"it ended before step {step}: {child.communicate()[1]}")
+
+
+def worker(child: subprocess.Popen[str], rank: int) -> int:
+    children = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text(encoding="utf-8").split()
+    for pid in map(int, children):
+        if f"RANK={rank}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            return pid
+    pytest.fail(f"process {rank} is not there")
+
+
+LONG = {
+    "training.steps": 2000,
+    "training.schedule": {"kind": "constant", "warmup": 0},
+    "evaluation.every": 1000,
+    "checkpoint.every": 20,
+    "checkpoint.best": False,
+}
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
+@pytest.mark.parametrize("how", ["SIGTERM to the launcher", "SIGKILL to a process"])
+def test_a_broken_run_goes_on_alone_in_the_same_bits(start, recipe, tmp_path, how: str) -> None:
+    run = tmp_path / "run"
+    child = start(2, run, **LONG)
+    begun(child, run, 30)
+    if how.startswith("SIGTERM"):
+        child.send_signal(signal.SIGTERM)
+    else:
+        os.kill(worker(child, 1), signal.SIGKILL)
+    _, err = child.communicate(timeout=60)
+    if how.startswith("SIGTERM"):
+        assert child.returncode == 143
+        assert "is saved; go on with --resume" in err
+        assert RunDirectory(run).read_state()["status"] == "stopped"
+    else:
+        assert child.returncode == 1
+        assert "was killed by SIGKILL" in err
+    assert err.count("Error: ") == 1
+    reached = RunDirectory(run).steps()[-1]
+    settings = {**LONG, "training.steps": reached + 5}
+    gf.train(recipe, set=settings, out=run, resume=True)  # threads and pieces are those the run began with
+    unbroken = gf.train(recipe, set=settings, out=tmp_path / "unbroken", threads=1)
+    assert checksums(run) == checksums(unbroken.folder)
+
+
+SEED_BY_STEP = """
+from glassformer.foundation.runtime import seed_torch
+from glassformer.training.step import TrainStep
+
+def seed_piece(self, piece):
+    if piece == self.processes.share(self.pieces)[0]:
+        seed_torch(self._number)
+
+TrainStep.seed_piece = seed_piece
+"""
+
+
+def test_the_law_refuses_processes_that_differ_from_one(start, tmp_path) -> None:
+    """A seed by step alone: rank 1 would draw the numbers of rank 0. Nothing is written, and one process says why."""
+    plugin = tmp_path / "seed_by_step.py"
+    plugin.write_text(SEED_BY_STEP, encoding="utf-8")
+    child = start(2, tmp_path / "run", "--plugin", str(plugin))
+    out, err = child.communicate(timeout=120)
+    assert (child.returncode, out) == (3, "")
+    assert err.count("Error: processes: ") == err.count("Error: ") == 1
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [4, 8])
+def test_more_processes(start, alone, tmp_path, processes: int) -> None:
+    """Eight pieces for eight: the law of one process is computed again."""
+    changes = {"training.pieces": 8} if processes == 8 else {}
+    run = tmp_path / "run"
+    child = start(processes, run, **changes)
+    _, err = child.communicate(timeout=600)
+    assert (child.returncode, err) == (0, "")
+    if processes == 8:
+        expected = start(1, tmp_path / "one", **changes)
+        expected.communicate(timeout=600)
+        alone = tmp_path / "one"
+    assert checksums(run) == checksums(alone)
+    assert figures(run) == figures(alone)
+
+
+def test_numbers_of_processes() -> None:
+    assert number_of_processes("4") == 4
+    assert number_of_processes("auto") in (1, 2, 4, 8, 16, 32, 64, 128, 256)
+    for given, reason in (("3", "processes-no-power-of-two"), ("0", "bad-processes"), ("many", "bad-processes")):
+        with pytest.raises(UsageError) as refused:
+            number_of_processes(given)
+        assert refused.value.reason == reason
+
+
+def test_a_callback_is_not_called_in_other_processes(recipe, tmp_path) -> None:
+    with pytest.raises(UsageError) as refused:
+        gf.train(recipe, out=tmp_path / "run", processes=2, on_step=print)
+    assert refused.value.reason == "callback-in-processes"
+    assert not (tmp_path / "run").exists()
+
+
+def test_python_starts_processes_too(recipe, alone, tmp_path) -> None:
+    run = gf.train(recipe, out=tmp_path / "run", processes=2, threads=1)
+    assert checksums(run.folder) == checksums(alone)
+    with pytest.raises(GlassformerError, match="not empty"):
+        gf.train(recipe, out=run.folder, processes=2, threads=1)
+
+
+def test_pieces_that_processes_cannot_share_are_refused(recipe, alone, tmp_path) -> None:
+    from glassformer.experiment import _in_pieces, _with_pieces
+    from glassformer.recipe import load_recipe
+
+    folder, whole = RunDirectory(tmp_path / "none"), load_recipe(recipe, {"training.pieces": None})
+    assert _with_pieces(whole, folder, 1, resume=False).training.pieces is None
+    assert _with_pieces(whole, folder, 8, resume=False).training.pieces == 8
+    assert _with_pieces(whole, RunDirectory(alone), 2, resume=True).training.pieces == 4  # a run keeps its pieces
+    for changes, place, world, reason in (
+        ({"training.pieces": 2}, folder, 4, "processes-do-not-divide-pieces"),
+        ({}, RunDirectory(alone), 8, "processes-do-not-divide-pieces"),
+    ):
+        with pytest.raises(ConfigError) as refused:
+            _with_pieces(load_recipe(recipe, changes), place, world, resume=place is not folder)
+        assert refused.value.reason == reason
+    with pytest.raises(ConfigError) as refused:
+        _in_pieces(load_recipe(recipe, {"training.out_of_memory": "halve"}), 4)
+    assert refused.value.reason == "halve-with-pieces"
