@@ -91,7 +91,9 @@ def test_text_and_html_hold_every_verdict(study):
 
 def test_commands_name_the_plugins_of_the_study(made_up, tmp_path):
     wide = made_up.study(
-        tmp_path / "study", {"base": BASE, "alibi": [value + 0.1 * (-1) ** at for at, value in enumerate(BASE)]}
+        tmp_path / "study",
+        {"base": BASE, "alibi": [value + 0.1 * (-1) ** at for at, value in enumerate(BASE)]},
+        planned_effect=0.2,
     )
     book = VariantBook(wide.book.variants, ({"file": "my part.py", "sha256": "ab"},))
     book.write(wide.directory.variants_file)

@@ -116,6 +116,7 @@ class Study:
             {name: share_spent(self, name) for name in trials},
             tuple(notes_of_trials(self)),
             remarks_of_trials(self),
+            next((one.groups for one in evaluations if one.groups is not None and len(one.groups) == len(weights)), None),
         )
 
     @property
@@ -140,6 +141,7 @@ class Study:
             weights=values.weights,
             labels=self.plan.seed_numbers,
             blocks=values.blocks,
+            groups=values.groups,
             base_labels=self.plan.bank,
         )
 

@@ -155,7 +155,7 @@ def decide(
     seeds = max([rules.looks[-1], base.seeds, *(change.seeds for change in changes)])
     units = _Units(
         np.ones(base.values.shape[1]) if weights is None else np.asarray(weights, dtype=np.float64),
-        None if groups is None or len(set(groups)) < 2 else tuple(groups),
+        None if groups is None or not 1 < len(set(groups)) < len(groups) else tuple(groups),
         blocks,
         tuple(range(seeds)) if labels is None else tuple(labels),
         tuple(base_labels),
