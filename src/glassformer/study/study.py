@@ -36,7 +36,7 @@ from glassformer.study.reporting.wording import LEAK_FOUND, NOT_JUDGED, STEP_FOU
 from glassformer.study.running.trial_results import TrialResult, gather_trials, metric_of, read_trial
 from glassformer.study.statistics.evidence import Problem, Trials
 from glassformer.study.statistics.selection_variance import tuning_variance
-from glassformer.study.statistics.verdict import Verdict, decide
+from glassformer.study.statistics.verdict import RULES, Verdict, decide
 from glassformer.study.values_file import StudyValues, read_values, write_values
 
 if TYPE_CHECKING:
@@ -263,9 +263,24 @@ class Study:
         return over_seeds(self.seed_values(variant)).within(self.metric.bounds)
 
     @cached_property
+    def words_before(self) -> dict[str, str]:
+        """The words of a study that was first judged by other rules, by change; from results.json."""
+        if not self.directory.results_file.is_file():
+            return {}
+        try:
+            document = read_json(self.directory.results_file)
+            if document.get("rules", 1) == RULES:
+                return dict(document.get("words_before", {}))
+            return {one["variant"]: one["verdict"] for one in document["verdicts"]}
+        except (RunError, KeyError, TypeError, AttributeError):  # damaged: it is derived and will be rewritten
+            return {}
+
+    @cached_property
     def notes(self) -> list[str]:
         """Caveats about the table."""
-        return notes_of(self)
+        now = {one.variant: one.verdict for one in self.verdicts}
+        before = [(name, word) for name, word in self.words_before.items() if now.get(name, word) != word]
+        return [*(f"By the rules before, {name} was {word}; it is {now[name]} now." for name, word in before), *notes_of(self)]
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form: verdicts, table, notes, plan."""
@@ -279,6 +294,8 @@ class Study:
             "notes": self.notes,
             "failures": [{"variant": name, "seed": seed, "reason": why} for (name, seed), why in self.failures.items()],
             "plan": self.plan.to_dict(),
+            "rules": RULES,
+            **({"words_before": self.words_before} if self.words_before else {}),
         }
 
     def write(self) -> None:

@@ -261,4 +261,5 @@ def long_and_short(effects: TwoWayEffects) -> tuple[float, float] | None:
     order = np.argsort(w)
     short = order[: max(1, int((np.cumsum(w[order]) <= 0.5).sum()))]
     long = np.setdiff1d(order, short)
-    return float(np.average(d[long], weights=w[long])), float(np.average(d[short], weights=w[short]))
+    means = float(np.average(d[long], weights=w[long])), float(np.average(d[short], weights=w[short]))
+    return means if abs(means[0] - means[1]) > abs(float(effects.mean)) else None  # a large effect that varies a little

@@ -44,6 +44,8 @@ from glassformer.study.statistics.two_way import TwoWayEffects, by_group, two_wa
 
 Word = Literal["better", "worse", "same", "not decided", "invalid"]
 DEFAULT_MARGIN = 0.01  # of a metric that states none
+RULES = 2
+"""The number of these rules: a study that was judged by others shows its first words beside the new ones."""
 
 
 @dataclass(frozen=True)
