@@ -49,6 +49,7 @@ def _recorded(self: GraphedStep, work: Callable[[], Any]) -> Any:
     def replay() -> None:
         values = work()
         for place, value in zip(places, (values,) if isinstance(values, torch.Tensor) else tuple(values)):
-            place.copy_(value)
+            if value is not None:
+                place.copy_(value)
 
     return cuda_graph._Recording(SimpleNamespace(replay=replay), written)  # type: ignore[arg-type]

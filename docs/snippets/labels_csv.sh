@@ -6,3 +6,4 @@ done >> reviews.csv
 glassformer train reviews.csv --set data.text_column=review --set data.label_column=stars --set training.steps=60
 glassformer evaluate runs/reviews --predictions predictions.tsv
 glassformer ask runs/reviews "a chair that broke"
+glassformer predict runs/reviews reviews.csv --out labelled.csv --precision 0.95

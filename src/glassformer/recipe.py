@@ -57,6 +57,22 @@ class Recipe(Config):
         return {**values, "model": model} | ({} if setting is None else {"tokenizer": setting})
 
     @model_validator(mode="after")
+    def _sequences_fit(self) -> Self:
+        if self.objective.reads_source and not self.model.reads_source:
+            raise ConfigError(
+                f"objective={self.objective.kind} reads a source and writes a target, and this model has no encoder; set "
+                "model.kind: encoder-decoder.",
+                reason="reads-no-source",
+            )
+        if self.model.reads_source and not self.objective.reads_source:
+            raise ConfigError(
+                f"model.kind=encoder-decoder reads a source, and objective={self.objective.kind} gives none; choose "
+                "objective: translate, or {kind: spans, form: pair}.",
+                reason="no-source-to-read",
+            )
+        return self
+
+    @model_validator(mode="after")
     def _known_metric(self) -> Self:
         self.objective.metric(self.evaluation.by)  # an unknown name is refused here, with the nearest
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -17,14 +18,17 @@ from glassformer.checks.check_report import CheckReport
 from glassformer.data.data_kinds import PreparedData, data_kind
 from glassformer.data.groups import groups_of
 from glassformer.data.labels.label_batches import encode_texts
+from glassformer.data.pairs.pair_batches import encode_pairs
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.data.tokenizers.two import target_side
 from glassformer.evaluation.abstaining import AbstainRule, Answer, AskOptions
+from glassformer.evaluation.decision import Reference
 from glassformer.evaluation.interval_estimates import TwoCheckpoints, paired
 from glassformer.evaluation.results import Baseline, Evaluation, Evaluator, Outcomes, save_evaluation, saved_evaluation
 from glassformer.evaluation.token_losses import token_losses
 from glassformer.foundation.errors import BadArgument, ConfigError, GlassformerError, RunError, UsageError
+from glassformer.foundation.files import write_atomically
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime, choose_device, generation_precision
@@ -35,10 +39,13 @@ from glassformer.lens.look import Look
 from glassformer.model.kernels import read_triton_ahead
 from glassformer.model.network import MODELS, Network
 from glassformer.networks.classifier_import import cached_classifier, is_classifier
+from glassformer.networks.onnx_export import export_onnx
+from glassformer.prediction import Prediction, Predictor, fit_reference
 from glassformer.pretrained.exporting import Exported, export, model_card
 from glassformer.pretrained.folders import is_folder
 from glassformer.pretrained.importing import cached_run
 from glassformer.recipe import Recipe
+from glassformer.runs.baselines_file import load_packed, packed
 from glassformer.runs.checkpoint import MODEL, Checkpoint, checkpoint_checksums, last_checkpoint, load_for_inference, step_named
 from glassformer.runs.diagnosis import Finding, diagnosis_of
 from glassformer.runs.directory import RunDirectory
@@ -71,6 +78,7 @@ class Run:
         self._evaluators: dict[tuple[int, bool], Evaluator] = {}
         self._generator: tuple[int, str, Network] | None = None
         self._asked: tuple[int, Network] | None = None
+        self._referred: Reference | None = None
 
     @property
     def folder(self) -> Path:
@@ -173,10 +181,28 @@ class Run:
             return exported
         return export(self.directory, network, self.tokenizer, Path(folder), step=found.step)
 
+    def save_onnx(self, folder: Path | str, *, checkpoint: str | int = "last") -> Exported:
+        """Writes a classifier as a folder for onnxruntime, compared with the network before it gets its name."""
+        network, reference = self._fresh_model(self.checkpoint(checkpoint)), None
+        if self.recipe.objective.ask_reads == "labels":
+            reference = self.predictor(checkpoint).reference
+        return export_onnx(
+            network,
+            self.tokenizer,
+            Path(folder),
+            label_names=self.label_names,
+            temperature=None if reference is None else reference.temperature,
+            pairs=self.reading_of_labels().get("pair_column") is not None,
+        )
+
     @property
     def label_names(self) -> list[str]:
         """The labels of a classifier, in the order of its scores; empty for other runs."""
         return [str(name) for name in ((self._data_record or {}).get("labels") or {}).values()]
+
+    def reading_of_labels(self) -> dict[str, Any]:
+        """How the labelled files were read: their columns."""
+        return dict((self._data_record or {}).get("reading") or {})
 
     def untrained(self, recipe: Recipe | None = None) -> Any:
         """The model as it was initialised, before any training. ``recipe``: another one with the same weights."""
@@ -469,6 +495,70 @@ class Run:
             self._asked = (found.step, self._fresh_model(found).to(choose_device("auto")))
         return self._asked[1]
 
+    def predict(
+        self,
+        texts: Sequence[str],
+        *,
+        pairs: Sequence[str] | None = None,
+        precision: float | None = None,
+        coverage: float | None = None,
+        abstain_below: float | None = None,
+        temperature: bool = True,
+        checkpoint: str | int = "last",
+    ) -> list[Prediction]:
+        """The label of each text, with the probability of every label.
+
+        ``precision`` or ``coverage``: withhold unsure answers, by a threshold that reached this on validation;
+        ``abstain_below``: by your own. ``temperature``: False for the probabilities as the network gives them.
+        """
+        predictor = self.predictor(checkpoint)
+        below, sentence = predictor.threshold(precision=precision, coverage=coverage, abstain_below=abstain_below)
+        if sentence:
+            self._say_once(sentence)
+        return predictor.predict(
+            [texts] if isinstance(texts, str) else texts, pairs=pairs, abstain_below=below, temperature=temperature
+        )
+
+    def predictor(self, checkpoint: str | int = "last", *, batch_size: int = 32) -> Predictor:
+        """The classifier of a checkpoint, ready for many calls; its temperature and thresholds are fitted once and stored."""
+        if self.recipe.objective.ask_reads != "labels":
+            raise UsageError(
+                f"predict labels texts, but the objective of {self.folder} is {self.recipe.objective.kind}; train one with "
+                "objective: labels.",
+                reason="not-a-classifier",
+            )
+        network = self._answering_model(checkpoint)
+        assert self._asked is not None
+        return Predictor(
+            network,
+            self.tokenizer,
+            self.label_names,
+            context=self.recipe.model.context,
+            reference=self._reference(network, self._asked[0]),
+            batch_size=batch_size,
+        )
+
+    def _reference(self, network: Network, step: int) -> Reference | None:
+        """What the training and validation texts look like to the network: stored, or computed; None where they are gone."""
+        if self._referred is not None and self._referred.step == step:
+            return self._referred
+        stored = load_packed(self.directory.prediction_file)
+        found = None if stored is None or "reference" not in stored else Reference.from_arrays(stored["reference"])
+        if found is None or found.step != step:
+            try:
+                labels = self.data.part("labels")
+                train, held_out = labels.split("train"), labels.split("validation")
+            except GlassformerError as error:
+                self._say_once(
+                    f"{error} So probabilities have no temperature, and no text is called unlike the training texts."
+                )
+                return None
+            found = fit_reference(network, self.tokenizer, train, held_out, context=self.recipe.model.context, step=step)
+            with suppress(OSError):  # a run that cannot be written to is fitted each time
+                write_atomically(self.directory.prediction_file, packed({"reference": found}))
+        self._referred = found
+        return found
+
     def abstain_rule(self, checkpoint: str | int = "last") -> AbstainRule:
         """The abstention rule fitted by the evaluation on validation, which is run here if none is saved."""
         objective = self.recipe.objective
@@ -596,11 +686,27 @@ class Run:
         return model
 
     def look(
-        self, text: str, *, checkpoint: str | int = "last", hide: Sequence[int] = (), model: Network | None = None
+        self,
+        text: str,
+        *,
+        checkpoint: str | int = "last",
+        hide: Sequence[int] = (),
+        model: Network | None = None,
+        attention: str | None = None,
+        target: str | None = None,
     ) -> Look:
         """The model's activations on a text (docs/look.md). ``checkpoint``: also ``untrained``, ``0`` (before step 1) and
-        the steps of the film. ``hide``: positions that no query may attend to. ``model``: an altered model instead."""
+        the steps of the film. ``hide``: positions that no query may attend to. ``model``: an altered model instead.
+
+        Of a run that translates, ``text`` is the source and ``target`` its translation, by default the model's own;
+        ``attention`` chooses the maps: ``cross`` (target to source, the default), ``encoder`` or ``decoder``."""
         network, name = (self.network_at(checkpoint), str(checkpoint)) if model is None else (model, "altered")
+        if getattr(network, "reads_source", False):
+            return self._look_at_translation(network, name, text, target, attention or "cross", hide)
+        if attention is not None or target is not None:
+            raise UsageError(
+                "--attention and --target are for runs that translate; drop them.", reason="attention-without-source"
+            )
         if not text:
             raise UsageError("The text is empty, so there is nothing to read; give at least one token.", reason="empty-text")
         if self.recipe.objective.judged_on == "labels":  # as a classifier reads it, with its special tokens
@@ -609,6 +715,30 @@ class Run:
         else:
             ids = prompt_ids(self.tokenizer, text)
         return Look(network, self.tokenizer, ids, hide=hide, name=name, labels=self.label_names)
+
+    def _look_at_translation(
+        self, network: Any, name: str, text: str, target: str | None, attention: str, hide: Sequence[int]
+    ) -> Look:
+        """The encoder on the source, or the decoder on the target given the source."""
+        if attention not in ("cross", "encoder", "decoder"):
+            raise UsageError(
+                f"--attention {attention} is unknown; choose cross, encoder or decoder.", reason="unknown-attention"
+            )
+        tokenizer, items = self.tokenizer, self.question_texts(text)
+        writes, tools = target_side(tokenizer), assembly.tools_for(self.recipe, tokenizer)
+        if target is None:
+            target = self.recipe.objective.translate(network, items, tools)[0][0]  # type: ignore[attr-defined]
+        pairs = encode_pairs(tokenizer, replace(items, targets=(target,)), tools.context)
+        source, written = pairs.sources[0], pairs.targets[0]
+        if attention == "encoder":
+            return Look(network.encoder, tokenizer, source.tolist(), hide=hide, name=name)
+        device = next(network.parameters()).device
+        given = network.given(network.encode(torch.from_numpy(source)[None].to(device)))
+        ids = [pairs.target_start, *written[:-1].tolist()]
+        if attention == "decoder":
+            return Look(given, writes, ids, hide=hide, name=name)
+        words = [tokenizer.token_text(int(token)) for token in source]
+        return Look(given, writes, ids, hide=hide, name=name, source=words, end_id=int(written[-1]))
 
     def network_at(self, which: str | int = "last") -> Any:
         """The network of a checkpoint, of a step of the film, ``untrained``, or ``0``: before the first step."""

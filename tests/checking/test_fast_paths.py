@@ -120,7 +120,8 @@ def recorded_step(
 
         def replay() -> None:
             for place, value in zip(outcome, step.update(first if stale else copy)):
-                place.copy_(value)
+                if value is not None:
+                    place.copy_(value)
 
         recording = cuda_graph._Recording(SimpleNamespace(replay=replay), outcome)  # type: ignore[arg-type]
         return cuda_graph._CapturedWhole(step, copy, recording)

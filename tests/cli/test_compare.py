@@ -71,7 +71,7 @@ def test_all_flags_reach_the_plan(cli, recipe, requested) -> None:
     flags = (
         "--vary a=1,2 --vary b=3 --cross --seeds 7 --looks 6,8 --max-seeds 8 --metric bits_per_byte --margin 0.5 --effect 0.2 "
         "--match flops --tune training.lr=0.1,0.2 --tune-tries 2 --tune-seeds 3 --budget-hours 2.5 --on ray --address auto "
-        "--gpu-share 0.25 "
+        "--gpus-per-trial 0.25 --minutes 9 "
         "--jobs 3 --out there --set x=1 --allow-leaks --plugin p.py --first-seed 5 --no-store --baseline bank"
     )
     assert cli("compare", recipe, *flags.split()).code == 130
@@ -98,8 +98,9 @@ def test_all_flags_reach_the_plan(cli, recipe, requested) -> None:
             "allow_leaks": True,
         },
     }
-    plugins, watch = [Path("p.py")], how.watch
-    assert (planned, how) == ("planned", Execution("ray", 3, "auto", 0.25, False, "bank", plugins, watch))
+    shared = {"on": "ray", "jobs": 3, "address": "auto", "gpus_per_trial": 0.25, "minutes": 9.0}
+    expected = Execution(**shared, store=False, baseline="bank", plugins=[Path("p.py")], watch=how.watch)
+    assert (planned, how) == ("planned", expected)
 
 
 def test_a_range_of_tuning_is_drawn_from(cli, recipe, requested):

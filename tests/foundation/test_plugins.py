@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,11 @@ from glassformer.foundation.errors import ConfigError, UsageError
 from glassformer.foundation.files import sha256_of_file
 from glassformer.foundation.plugins import (
     changed_plugins,
+    fault_in_plugin,
     is_recorded,
     load_plugins,
     loaded_plugins,
+    module_of,
     own_imports,
     plugin_checksums,
 )
@@ -161,3 +164,70 @@ def test_files_of_the_user_are_found_through_each_other(tmp_path, monkeypatch) -
 def test_what_cannot_be_read_or_found_imports_nothing(tmp_path) -> None:
     written_files(tmp_path, broken="def f(:\n", lost="import no_such_module_at_all\n")
     assert own_imports(tmp_path / "broken.py") == own_imports(tmp_path / "lost.py") == {}
+
+
+@pytest.fixture
+def _path(monkeypatch) -> None:
+    monkeypatch.setattr("sys.path", list(sys.path))
+    monkeypatch.setattr("sys.modules", dict(sys.modules))
+
+
+@pytest.mark.usefixtures("_path")
+def test_a_plugin_imports_what_lies_beside_it(slot, tmp_path) -> None:
+    """A module, and one in a folder beside it, wherever the process runs; both have a checksum."""
+    folder = tmp_path / "elsewhere"
+    (folder / "inside_of_plugins_test").mkdir(parents=True)
+    written(folder, "beside_of_plugins_test.py", "ONE = 1\n")
+    written(folder / "inside_of_plugins_test", "deep.py", "TWO = 2\n")
+    imports = "from beside_of_plugins_test import ONE\nfrom inside_of_plugins_test.deep import TWO\n"
+    load_plugins([written(folder, "mine.py", imports + PLUGIN.format(version=1))])
+    (record,) = loaded_plugins()
+    assert {Path(file).name for file in record["imports"]} == {"beside_of_plugins_test.py", "deep.py"}
+    other = tmp_path / "other"
+    other.mkdir()
+    written(other, "beside_of_plugins_test.py", "ONE = 3\n")
+    with refused(UsageError, "two-siblings", "beside_of_plugins_test"):
+        load_plugins([written(other, "second.py", "import beside_of_plugins_test\n")])
+
+
+FAULTY = """
+class Mine:
+    def __init__(self):
+        self._modules = {}
+
+    def asked(self, one):
+        return one.missing
+
+class Holder(Mine):
+    pass
+"""
+
+
+def test_an_error_of_a_plugin_is_the_plugins(slot, tmp_path) -> None:
+    """In its code; by what its class lacks, takes or is; but not any error while a plugin is loaded."""
+    file = written(tmp_path, "faulty.py", FAULTY)
+    load_plugins([file])
+    module = sys.modules[module_of(file)]
+    mine = module.Mine()
+
+    class Ours:
+        def __init__(self, part):
+            self._modules = {"part": part}
+
+        def uses(self):
+            raise RuntimeError("shapes do not fit")
+
+    calls = {
+        "line 7": lambda: mine.asked(3),
+        "class Mine: AttributeError": lambda: mine.nothing,
+        "class Mine: TypeError": lambda: mine.asked(1, 2),
+        "class Mine: RuntimeError: shapes": lambda: Ours(mine).uses(),
+    }
+    for expected, call in calls.items():
+        with pytest.raises(Exception) as caught:  # noqa: PT011
+            call()
+        assert expected in (fault_in_plugin(caught.value) or ""), expected
+        assert str(file) in (fault_in_plugin(caught.value) or "")
+    with pytest.raises(RuntimeError) as caught:
+        Ours(3).uses()
+    assert fault_in_plugin(caught.value) is None

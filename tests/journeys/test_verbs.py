@@ -55,7 +55,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = {"path": str(folder / "text.txt"), "document": "line"}
     animals = {"data": {"path": str(folder / "animals.txt"), "format": "label-text"}, "objective": "labels"}
     classifier = {**SMALL, "context": 9, "causal": False, "head": {"kind": "classifier", "hidden": [7]}}
-    encoder = {"kind": "pretrained", "folder": str(folder / "bert"), "tuning": "lora", "context": 12}
+    encoder = {"kind": "pretrained", "folder": str(folder / "bert"), "tuning": "lora", "context": 12, "pool": "own"}
     recipes: dict[str, Any] = {
         "next-token": {"data": text, "model": {**SMALL, "context": 16}},
         "spans": {"data": text, "objective": "spans", "model": {**SMALL, "context": 16}},

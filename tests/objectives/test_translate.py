@@ -103,3 +103,39 @@ def test_two_tokenizers_and_everything_on_disk(tmp_path: Path) -> None:
     assert loaded.tokenizer.size != loaded.tokenizer.target.size
     assert loaded.evaluate("test").metrics["exact_match"].n == 20
     json.dumps(loaded.evaluate("test").to_dict())
+
+
+def test_looking_at_which_word_reads_which(run: Any, tmp_path: Path) -> None:
+    look = run.look("a b c")
+    written = run.translate("a b c")[0].text.split()
+    assert look.keys == ["a", "b", "c", "<end>"]
+    assert look.queries == [*written, "<end>"]
+    assert look.attention.shape == (1, 2, len(written) + 1, 4)
+    assert look.faults == []
+    assert len(look.losses) == len(look.queries)
+    before = look.scores
+    with look.without(0, 1):
+        altered = look.again()
+    assert not (altered.scores == before).all()
+    assert (look.again().scores == before).all()  # looking leaves no trace
+    assert {"entropy", "first"} <= look.head_table()[0].keys()
+    assert look.to_dict()["source"] == look.keys
+    assert run.look("a b c", checkpoint="untrained", target=" ".join(written)).queries == look.queries
+    encoder, decoder = (run.look("a b c", attention=which) for which in ("encoder", "decoder"))
+    assert encoder.attention.shape[-2:] == (4, 4)
+    assert decoder.tokens == ["<start>", *written]
+    assert (decoder.attention[0, 0, 0, 1:] == 0).all()
+    with refused(UsageError, "unknown-attention"):
+        run.look("a", attention="sideways")
+    assert look.figure(0, 1).axes[0].get_yticklabels()[0].get_text() == written[0]
+
+
+def test_a_plain_model_has_no_source_to_look_at(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("abcdefgh " * 40)
+    model = {"width": 8, "layers": 1, "heads": 1, "context": 8}
+    recipe = {"data": {"path": str(tmp_path / "text.txt")}, "model": model, "training": {"steps": 1, "batch_size": 2}}
+    plain = gf.train(recipe, out=tmp_path / "run")
+    with refused(UsageError, "attention-without-source"):
+        plain.look("abc", attention="cross")
+    with refused(UsageError, "translates-nothing"):
+        plain.translate("abc")

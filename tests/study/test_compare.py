@@ -137,7 +137,7 @@ class TestRefused:
             ({"model.merge": ["shift"]}, {"looks": [8, 6]}, ConfigError, "must be rising numbers of seeds"),
             ({"model.merge": ["shift"]}, {"on": "moon"}, UsageError, "--on moon is unknown"),
             ({"model.merge": ["shift"]}, {"jobs": 0}, UsageError, "--jobs 0 must be 1 or more"),
-            ({"model.merge": ["shift"]}, {"address": "auto"}, UsageError, "work only with --on ray"),
+            ({"model.merge": ["shift"]}, {"address": "auto"}, UsageError, "works only with --on ray"),
             ({"model.merge": ["shift"]}, {"margin": -1.0}, ConfigError, "margin=-1.0 is not accepted"),
             ({"model.merge": ["shift"]}, {"match": "weight"}, ConfigError, "match='weight' is not accepted"),
             ({"model.merge": ["shift"]}, {"tune": {"grid": {"training.lr": [1.0]}}}, ConfigError, "nothing to choose"),
@@ -184,3 +184,19 @@ def test_leaks_that_are_allowed_are_trained_and_tainted(recipe):
     assert "a check found a leak) in 2 of 2 seeds" in verdict.reason
     assert len(study.finished("model.merge=reweight")) == 2
     assert math.isfinite(study.table[1]["loss"]["value"])
+
+
+def test_minutes_end_a_study_between_trials_and_the_same_command_continues(recipe, tmp_path) -> None:
+    recipe["training"] |= {"steps": 4}
+    vary = {"model.positions": ["none"]}
+    place = {"out": tmp_path / "study", "on": "inline", "store": False}
+    first = compare(recipe, vary, seeds=2, minutes=1e-6, **place)
+    begun = len(list((tmp_path / "study" / "trials").glob("*/*/state.json")))
+    assert begun < 4
+    assert first.verdicts[0].verdict == "not decided"
+    whole = compare(recipe, vary, seeds=2, **place)
+    assert len(list((tmp_path / "study" / "trials").glob("*/*/state.json"))) == 4
+    other = compare(recipe, vary, seeds=2, out=tmp_path / "other", on="inline", store=False)
+    assert whole.seed_values("base").tolist() == other.seed_values("base").tolist()
+    with refused(UsageError, "bad-minutes"):
+        compare(recipe, vary, seeds=2, minutes=0, **place)

@@ -11,7 +11,7 @@ import pytest
 from tests.refusals import refused
 
 from glassformer.foundation.errors import RunError, UnknownName
-from glassformer.foundation.files import read_json
+from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.metrics import Metric
 from glassformer.pages.page import Listing
 from glassformer.runs.directory import RunDirectory

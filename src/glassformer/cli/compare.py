@@ -77,15 +77,25 @@ def command(
         float | None, typer.Option("--budget-hours", help="Limit on compute hours, summed over all runs.")
     ] = None,
     on: Annotated[
-        Literal["local", "ray", "inline"],
+        Literal["local", "ray", "slurm", "inline"],
         typer.Option(
-            "--on", help="local: worker processes; ray: a Ray cluster; inline: one by one in this process (for a debugger)."
+            "--on",
+            help="local: worker processes; ray: a Ray cluster; slurm: jobs; inline: one by one in this process.",
         ),
     ] = "local",
     address: Annotated[
         str | None, typer.Option("--address", metavar="A", help="Address of a running Ray cluster, or auto.")
     ] = None,
-    gpu_share: Annotated[float | None, typer.Option("--gpu-share", help="With --on ray: fraction of a GPU per run.")] = None,
+    gpus_per_trial: Annotated[
+        float | None,
+        typer.Option("--gpus-per-trial", metavar="N", help="GPUs of one run; with --on ray also a fraction, e.g. 0.25."),
+    ] = None,
+    partition: Annotated[str | None, typer.Option("--partition", help="With --on slurm: where the jobs go.")] = None,
+    time_: Annotated[float, typer.Option("--time", metavar="HOURS", help="With --on slurm: the limit of one run.")] = 4.0,
+    minutes: Annotated[
+        float | None,
+        typer.Option("--minutes", metavar="N", help="Stop by the clock, between runs; the same command continues."),
+    ] = None,
     jobs: Annotated[
         int | None, typer.Option("--jobs", metavar="N", min=1, help=f"Parallel runs; default one per core, {PER_GPU} per GPU.")
     ] = None,
@@ -154,7 +164,19 @@ def command(
         from glassformer.study.study import Study
 
         load_plugins(plugin or ())
-        how = Execution(on, jobs, address, gpu_share, store, baseline, plugin or (), watch)
+        how = Execution(
+            on=on,
+            jobs=jobs,
+            address=address,
+            gpus_per_trial=gpus_per_trial,
+            partition=partition,
+            hours_per_trial=time_,
+            minutes=minutes,
+            store=store,
+            baseline=baseline,
+            plugins=plugin or (),
+            watch=watch,
+        )
         planned = plan_studies(
             recipe, vary, also=also or (), confirm=confirm, cross=cross, set=changes_of(set_), settings=settings, out=out_
         )

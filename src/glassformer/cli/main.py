@@ -26,6 +26,7 @@ VERBS = (
     "evaluate",
     "generate",
     "ask",
+    "predict",
     "translate",
     "look",
     "runs",
@@ -40,7 +41,7 @@ VERBS = (
 )
 """Modules of this package that each define one ``command``."""
 
-GROUPS: tuple[str, ...] = ("bench", "data", "tokenizer")
+GROUPS: tuple[str, ...] = ("bench", "data", "study", "tokenizer")
 """Modules that define a typer ``app`` with verbs of its own."""
 
 UsageMistake: type[Any] = typer.BadParameter.__mro__[2]

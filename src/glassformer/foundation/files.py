@@ -309,6 +309,23 @@ def code_sha256() -> str:
     return total.hexdigest()
 
 
+NOT_TRAINING = ("benchmark", "byhand", "cli", "figures", "lens", "pages", "study", "web", "run_report.py", "recipe_cost.py")
+"""Parts of the package that no trained or evaluated figure depends on."""
+
+
+@lru_cache(maxsize=1)
+def training_code_sha256() -> str:
+    """A checksum of the source files that a trained model and its figures depend on; trials are valid for it.
+
+    It does not change with the command line, the page or the statistics, so that trials outlive a release.
+    """
+    root, total = Path(__file__).parents[1], hashlib.sha256()
+    for file in sorted(root.rglob("*.py")):
+        if file.relative_to(root).parts[0] not in NOT_TRAINING:
+            total.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes())
+    return total.hexdigest()
+
+
 def _umask() -> int:
     current = os.umask(0)
     os.umask(current)

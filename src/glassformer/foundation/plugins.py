@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import inspect
 import shlex
 import sys
 import traceback
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -48,9 +50,41 @@ def is_recorded(module: str) -> bool:
 
 
 def fault_in_plugin(error: BaseException) -> str | None:
-    """``my.py, line 12: AttributeError: ...`` when the error came out of a user's own file; None when it did not."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if str(Path(frame.filename).resolve()) in _loaded]
-    return f"{frames[-1].filename}, line {frames[-1].lineno}: {type(error).__name__}: {error}" if frames else None
+    """``my.py, line 12: AttributeError: ...`` when an error came out of a user's own file, or out of our code that used what a
+    class of such a file is, lacks or gave; then the line is that of the class. None when it did not."""
+    if not _loaded:
+        return None
+    files = {file for key, record in _loaded.items() for file in (key, *record.get("imports", {}))}
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if str(Path(frame.filename).resolve()) in files]
+    if frames:
+        return f"{frames[-1].filename}, line {frames[-1].lineno}: {_described(error)}"
+    for owner, function in _owners(error):
+        file = getattr(sys.modules.get(owner.__module__), "__file__", None)
+        if file is not None and str(Path(file).resolve()) in files:
+            with suppress(OSError, TypeError):
+                return f"{file}, line {inspect.getsourcelines(owner)[1]}, class {owner.__name__}: {_described(error, function)}"
+    return None
+
+
+def _described(error: BaseException, function: str = "") -> str:
+    missing = f"it does not define {function}" if isinstance(error, NotImplementedError) and not str(error) else str(error)
+    return f"{type(error).__name__}: {missing}" if missing else type(error).__name__
+
+
+def _owners(error: BaseException) -> Iterator[tuple[type, str]]:
+    """Classes that an error may be about, the likeliest first, each with the function that was running."""
+    if isinstance(error, AttributeError) and error.obj is not None:
+        yield (error.obj if isinstance(error.obj, type) else type(error.obj)), ""
+    running = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][::-1]  # the innermost first
+    if isinstance(error, TypeError):  # "Mine.build() got an unexpected keyword argument"
+        name = str(error).partition("(")[0].rpartition(".")[0].rpartition(".")[2]
+        modules = [sys.modules.get(module_of(Path(key))) for key in _loaded]
+        yield from ((found, "") for module in modules if isinstance(found := getattr(module, name, None), type))
+    for frame in running:
+        if (own := frame.f_locals.get("self")) is not None:
+            yield type(own), frame.f_code.co_name
+            parts = own.__dict__.get("_modules", {}) if hasattr(own, "__dict__") else {}
+            yield from ((type(part), frame.f_code.co_name) for part in parts.values())  # what a torch module is made of
 
 
 def changed_plugins(recorded: Sequence[Any]) -> list[str]:
@@ -86,6 +120,7 @@ def _load(file: Path) -> None:
     if before is not None and before["sha256"] == digest and _unchanged(before.get("imports", {})):
         return
     _forget_modules(before.get("imports", {}) if before is not None else {})
+    _find_siblings(file)
     name = module_of(file)
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
@@ -106,6 +141,25 @@ def _load(file: Path) -> None:
         ) from error
     imports = own_imports(file)
     _loaded[key] = {"file": str(file), "sha256": digest, **({"imports": imports} if imports else {})}
+
+
+def _find_siblings(file: Path) -> None:
+    """What lies beside a plugin, or in folders beside it, can be imported by it, as by a script."""
+    folder = file.resolve().parent
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))  # at the end: it hides nothing that is installed
+    importlib.invalidate_caches()
+    for name in _imported(file):
+        beside = [place for place in (folder / f"{name}.py", folder / name) if place.exists()]
+        known = getattr(sys.modules.get(name), "__spec__", None)
+        if beside and known is not None and name not in sys.stdlib_module_names:
+            places = [Path(place).resolve() for place in (known.origin, *(known.submodule_search_locations or ())) if place]
+            if not any(place.is_relative_to(folder) for place in places):
+                raise UsageError(
+                    f"--plugin {file} imports {name}, of which {beside[0]} lies beside it, but another one, {places[0]}, is "
+                    "loaded already; rename one of the two.",
+                    reason="two-siblings",
+                )
 
 
 def _unchanged(imports: Mapping[str, str]) -> bool:

@@ -23,6 +23,7 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 import torch
 
 from glassformer.foundation.errors import ConfigError, UsageError
+from glassformer.foundation.files import training_code_sha256
 from glassformer.foundation.place import Place
 from glassformer.foundation.plugins import loaded_plugins
 
@@ -179,6 +180,7 @@ def environment(runtime: Runtime) -> dict[str, Any]:
     """Everything about this machine and process that may change a bit of the result."""
     return {
         "glassformer": version(),
+        "code_sha256": training_code_sha256(),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "platform": platform.platform(),

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from glassformer.data.batches import Batch
 from glassformer.data.tokenizers.base import MASK, Tokenizer
 from glassformer.knowledge.answer_metrics import AnswerSet
 from glassformer.knowledge.questions import SLOT, Questions, answer_ids, subject
@@ -120,5 +121,5 @@ def continuation_nats(
             text = torch.tensor((before + after)[:width], dtype=torch.long)
             ids[row, : len(text)] = text
             targets[row, len(before) : len(text)] = text[len(before) :]
-        found.append(np.zeros(len(rows)) if width < 2 else row_nats(network, ids[:, :-1], targets[:, 1:]))
+        found.append(np.zeros(len(rows)) if width < 2 else row_nats(network, Batch(ids=ids[:, :-1], targets=targets[:, 1:])))
     return np.concatenate(found)

@@ -72,12 +72,18 @@ class Place:
 
 @final
 class Places:
-    """All places of a network, and those of attention patterns, head outputs and the residual stream by layer."""
+    """All places of a network, and those of attention patterns, head outputs and the residual stream by layer.
 
-    def __init__(self, network: Network) -> None:
-        self.network = network
+    ``cross``: the patterns and outputs are those of a decoder's attention to its source, not to its own target.
+    """
+
+    def __init__(self, network: Network, *, cross: bool = False) -> None:
+        self.network, self.cross = network, cross
+        inside = getattr(network, "decoder_path", "")  # of a network given its source, the places are the decoder's
         taps = {
-            name: Place(name, part.axes, part) for name, part in network.named_modules() if isinstance(part, Tap) and part.axes
+            (short := name.removeprefix(inside)): Place(short, part.axes, part)
+            for name, part in network.named_modules()
+            if isinstance(part, Tap) and part.axes and name.startswith(inside)
         }
         taps = _by_layer(taps, getattr(network, "order", ()))
         self.by_name = taps or _of_transformers(network) or _of_modules(network)
@@ -110,7 +116,8 @@ class Places:
     def _in_layer(self, layer: int, axes: str, ending: str) -> str | None:
         wanted = tuple(axes.split())
         for name, place in self.by_name.items():
-            if name.endswith(ending) and place.axes == wanted and _layer_of(name) == layer:
+            fits = name.endswith(ending) and place.axes == wanted and _layer_of(name) == layer
+            if fits and (axes == STREAM or (".cross." in name) == self.cross):
                 return name
         return None
 

@@ -47,7 +47,11 @@ class Look:
         hide: Sequence[int] = (),
         name: str = "",
         labels: Sequence[str] = (),
+        source: Sequence[str] | None = None,
+        end_id: int | None = None,
     ) -> None:
+        """``source``: the tokens of the source, of a network that is given one: the maps are those of attention to it, and a
+        row is named by the token that is written there, the last by the end (``end_id``)."""
         dims = network.dims
         if not ids:
             raise UsageError("The text is empty, so there is nothing to look at; give at least one token.", reason="no-text")
@@ -63,13 +67,16 @@ class Look:
         self.name = f"step {name}" if name.isdigit() else name
         self.network, self.tokenizer, self.ids, self.hidden = network, tokenizer, list(ids), sorted(set(hide))
         self.labels = tuple(labels)
-        self.places = Places(network)
+        self.source, self._end_id = source, end_id
+        self.places = Places(network, cross=source is not None)
         self._ids_BT = torch.tensor([self.ids], device=next(network.parameters()).device)
         names = [place for place in (*self.places.patterns, *self.places.streams) if place is not None]
         self._found = capture(self.places, self._ids_BT, names, hidden_BS=self._mask())
         self.tokens = [tokenizer.token_text(token) if token < tokenizer.size else f"#{token}" for token in self.ids]
         virtual = getattr(getattr(network, "reader", None), "virtual", 0)
         self.queries = [*(f"[prompt {number}]" for number in range(virtual)), *self.tokens]
+        if source is not None and end_id is not None:
+            self.queries = [*self.tokens[1:], tokenizer.token_text(end_id)]
 
     def _mask(self) -> Tensor | None:
         return hidden_mask(self._ids_BT, self.hidden)
@@ -102,6 +109,8 @@ class Look:
     @property
     def keys(self) -> list[str]:
         """Labels of the keys: the tokens, after those of a prefix if there is one."""
+        if self.source is not None:
+            return list(self.source)
         before = self.attention.shape[-1] - len(self.queries)
         return [*(f"[prefix {number}]" for number in range(before)), *self.queries]
 
@@ -109,6 +118,8 @@ class Look:
     def faults(self) -> list[str]:
         """Faults of the maps; empty if each row sums to one and no masked key has weight."""
         queries, keys = self.attention.shape[-2:]
+        if self.source is not None:
+            return head_statistics.check_rows(self.attention, np.ones((queries, keys), bool))
         hidden = np.zeros(keys, bool)
         hidden[[keys - len(self.ids) + position for position in self.hidden]] = True
         visible = head_statistics.visible_keys(queries, keys, causal=self.network.dims.causal, hidden=hidden)
@@ -141,8 +152,14 @@ class Look:
 
     @property
     def losses(self) -> np.ndarray | None:
-        """The loss of each token in nats (NaN for the first); None if the network predicts no next token."""
+        """The loss of each token in nats (NaN for the first); None if the network predicts no next token.
+
+        Where rows are named by what is written there, the loss of that."""
         dims = self.network.dims
+        if self.source is not None and self._end_id is not None:
+            following = torch.tensor([*self.ids, self._end_id])
+            scores = torch.nn.functional.pad(self._found.scores[0].cpu(), (0, 0, 0, 1))
+            return token_losses(scores, following)[1:]
         if not dims.causal or dims.outputs is not None or self._found.scores.dim() != 3:
             return None
         return token_losses(self._found.scores[0].cpu(), torch.tensor(self.ids))
@@ -185,6 +202,8 @@ class Look:
 
     def rollout(self) -> np.ndarray:
         """Attention rollout after each layer, [layer, query, key]."""
+        if self.source is not None:
+            raise UsageError("Rollout follows attention within one text, and these maps read another; look at the encoder.")
         if self.attention.shape[-1] != self.attention.shape[-2]:
             raise UsageError("Rollout needs as many keys as queries, but a prefix adds keys, so it cannot be computed here.")
         return head_statistics.rollout(self.attention)
@@ -192,6 +211,8 @@ class Look:
     @cached_property
     def head_scores(self) -> HeadScores | None:
         """Previous-token, duplicate-token, induction and copying scores, on repeated random tokens, not on this text."""
+        if self.source is not None:
+            return None
         own = self.tokenizer
         marks = {own.start_id, own.stop_id, own.pad_id, own.unknown_id, *(own.mark_id(mark) for mark in own.marks)}
         beyond = range(own.size, self.network.dims.vocabulary)
@@ -201,7 +222,9 @@ class Look:
         """One row per head: its statistics on this text, and its scores."""
         entropy, distance = head_statistics.entropy(self.attention), head_statistics.distance(self.attention)
         first, found = head_statistics.weight_on_first(self.attention), self.head_scores
-        columns = {"entropy": entropy, "distance": distance, "first": first}
+        columns = (
+            {"entropy": entropy, "first": first} if self.source else {"entropy": entropy, "distance": distance, "first": first}
+        )
         if found is not None:
             columns |= {"previous": found.previous, "duplicate": found.duplicate}
             columns |= {"induction": found.induction} if found.induction is not None else {}
@@ -220,7 +243,16 @@ class Look:
 
     def again(self) -> Look:
         """The same text in the network's present state: inside ``without`` or ``patched``, the modified one."""
-        return Look(self.network, self.tokenizer, self.ids, hide=self.hidden, name=self.name, labels=self.labels)
+        return Look(
+            self.network,
+            self.tokenizer,
+            self.ids,
+            hide=self.hidden,
+            name=self.name,
+            labels=self.labels,
+            source=self.source,
+            end_id=self._end_id,
+        )
 
     def without(
         self, layer: int, head: int, *, how: str = "zero", texts: Sequence[Sequence[int]] | None = None
@@ -283,7 +315,8 @@ class Look:
             "scores": [row for row in self.head_table() if row["layer"] in layers and row["head"] in heads],
             "faults": self.faults,
         }
-        return document | ({} if self.keys == self.queries else {"keys": self.keys})
+        source = {} if self.source is None else {"source": list(self.source)}
+        return document | source | ({} if self.keys == self.queries else {"keys": self.keys})
 
     def _repr_html_(self) -> str:
         from glassformer.lens.page import notebook

@@ -116,8 +116,8 @@ def parts_of(
         part(
             "norm",
             norms,
-            [(at, one.norm) for at, one in blocks for _ in range(one.block.norms)],
-            [(at, one.norm) for at, one in layers for _ in range(one.block.norms)],
+            [(at, one.norm) for at, one in blocks for _ in range(one.block.num_norms)],
+            [(at, one.norm) for at, one in layers for _ in range(one.block.num_norms)],
         ),
         part("stack", [config.stack]),
         part("head", [config.head]),

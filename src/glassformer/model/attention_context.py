@@ -17,6 +17,7 @@ from glassformer.foundation.errors import UsageError
 from glassformer.model.attention import causal_mask
 from glassformer.model.dropout import DropoutMasks
 from glassformer.model.memory import Memory
+from glassformer.model.own_losses import OwnLosses
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +39,13 @@ class AttentionContext:
 
     memory: Memory | None = None
     """What an encoder made of the sources, for a decoder's cross-attention."""
+    own_losses: OwnLosses | None = None
+    """Where parts add losses of their own in training; None: nothing is collected."""
+
+    def add_loss(self, name: str, sum_of_tokens: Tensor, *, weight: float) -> None:
+        """Adds a part's own loss, summed over the tokens that are no padding."""
+        if self.own_losses is not None:
+            self.own_losses.add(name, weight * sum_of_tokens)
 
     @property
     def required_memory(self) -> Memory:
@@ -67,6 +75,12 @@ class AttentionContext:
         padding_BS = self.key_padding_mask_BS
         masked_BS = masked_S[None] if padding_BS is None else padding_BS | masked_S[: padding_BS.shape[1]]
         return replace(self, key_padding_mask_BS=masked_BS)
+
+    def without_padding(self, x_BHSE: Tensor) -> Tensor:
+        """Numbers of every key, with zeros at padding."""
+        if self.key_padding_mask_BS is None:
+            return x_BHSE
+        return x_BHSE.masked_fill(self.key_padding_mask_BS[:, None, : x_BHSE.shape[2], None], 0.0)
 
     def query_position_ids(self, length: int, device: torch.device) -> Tensor:
         """The position of each query, [B, T] or [1, T]."""

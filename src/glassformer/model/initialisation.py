@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from glassformer.foundation.seeds import derive_seed
 
@@ -26,7 +26,8 @@ class _Mark:
 
 
 def start(module: M, name: str = "", *, writes_residual: bool = False) -> M:
-    """Marks a layer inside a part. ``writes_residual``: its output is added to the residual stream, so it starts smaller.
+    """Marks a layer inside a part: a linear layer, an embedding, or any module with a ``weight`` (and a ``bias``).
+    ``writes_residual``: its output is added to the residual stream, so it starts smaller.
     ``name``: its key inside the part; without one it is counted."""
     module.__dict__["_start"] = _Mark(name, writes_residual)
     return module
@@ -79,7 +80,7 @@ def _role(module: nn.Module, mark: _Mark) -> str | None:
         return "own"
     if isinstance(module, nn.Embedding):
         return "embedding"
-    if isinstance(module, nn.Linear):
+    if isinstance(module, nn.Linear) or "_start" in module.__dict__:
         return "residual" if mark.writes_residual else "linear"
     return None
 
@@ -98,7 +99,8 @@ def initialise(model: nn.Module, seed: int, *, layers: int) -> None:
         if one.role == "own":
             module.init_weights(generator)  # type: ignore[operator]
             continue
-        assert isinstance(module, nn.Linear | nn.Embedding)
-        nn.init.normal_(module.weight, std=residual_std if one.role == "residual" else 0.02, generator=generator)
-        if isinstance(module, nn.Linear) and module.bias is not None:
-            nn.init.zeros_(module.bias)
+        weight, bias = module.weight, getattr(module, "bias", None)
+        assert isinstance(weight, Tensor)
+        nn.init.normal_(weight, std=residual_std if one.role == "residual" else 0.02, generator=generator)
+        if bias is not None:
+            nn.init.zeros_(bias)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar, final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 @final
@@ -85,6 +85,31 @@ class KVCache(LayerCache):
     def move_rows(self, to_N: Tensor, from_N: Tensor) -> None:
         for buffer in self._buffers.values():
             buffer[to_N] = buffer[from_N]
+
+
+@final
+class PartCaches(LayerCache):
+    """The caches of a layer in which several parts have one: its mixer, a feed-forward that reads earlier tokens."""
+
+    def __init__(self, by_part: dict[nn.Module, LayerCache]) -> None:
+        self.by_part = by_part
+
+    @property
+    def rewinds(self) -> bool:  # type: ignore[override]
+        return all(cache.rewinds for cache in self.by_part.values())
+
+    def clear(self) -> None:
+        for cache in self.by_part.values():
+            cache.clear()
+
+    def move_rows(self, to_N: Tensor, from_N: Tensor) -> None:
+        for cache in self.by_part.values():
+            cache.move_rows(to_N, from_N)
+
+
+def cache_of(cache: LayerCache | None, part: nn.Module) -> LayerCache | None:
+    """A part's own cache among those of its layer."""
+    return cache.by_part.get(part) if isinstance(cache, PartCaches) else cache
 
 
 @final

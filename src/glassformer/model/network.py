@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -20,6 +20,7 @@ from glassformer.foundation.registry import Slot, VariantConfig
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.dims import Dims
 from glassformer.model.memory import Memory
+from glassformer.model.own_losses import OwnLosses
 
 if TYPE_CHECKING:
     from glassformer.model.accounting import Cost
@@ -36,6 +37,18 @@ class Network(nn.Module, ABC):
         self, ids_BT: Tensor, *, key_padding_mask_BS: Tensor | None = None, dropout_seed: Tensor | None = None
     ) -> Tensor:
         """The vectors the head reads, [B, T, D]. ``dropout_seed``: of the dropout masks; all arguments: ``Transformer``."""
+
+    collecting: OwnLosses | None = None
+    """Where the parts add losses of their own while a training step computes its loss; None: nowhere."""
+
+    def collect(self, losses: OwnLosses | None) -> None:
+        """Sets ``collecting``, in networks inside this one too."""
+        self.collecting = losses
+
+    @property
+    def own_losses(self) -> tuple[str, ...]:
+        """The names of the losses that its parts add to the objective's."""
+        return ()
 
     @property
     def pools(self) -> bool:
@@ -88,6 +101,8 @@ class Network(nn.Module, ABC):
 class NetworkConfig(VariantConfig):
     """A network by its choices. ``context`` is the longest row it reads."""
 
+    reads_source: ClassVar[bool] = False
+    """Whether its network reads a source and writes a target."""
     context: int = Field(default=128, ge=1, le=1 << 22)
     causal: bool = True
 

@@ -18,7 +18,7 @@ from glassformer.foundation.registry import Slot, VariantConfig
 from glassformer.model.attention import attention_pattern
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims
-from glassformer.model.kv_cache import CachePlacement, KVCache, LayerCache
+from glassformer.model.kv_cache import CachePlacement, KVCache, LayerCache, cache_of
 
 
 class PartConfig(VariantConfig):
@@ -28,6 +28,8 @@ class PartConfig(VariantConfig):
     """Laws this variant is known to break, such as "causality" (all laws: checks/check_report.py). The checks find them."""
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({},)
     """Settings with which the conformance suite tries this variant, the plain one first."""
+    own_losses: ClassVar[tuple[str, ...]] = ()
+    """The names of the losses that it adds to the objective's in training."""
     steps_to_learn: ClassVar[int] = 20
     """Steps on one batch after which its loss has fallen by a tenth at least, in the conformance suite's tiny model."""
 
@@ -212,8 +214,32 @@ class NormConfig(PartConfig):
         raise NotImplementedError
 
 
+class Feedforward(nn.Module, ABC):
+    """A feed-forward that needs more than the vectors: the mask, earlier tokens, a loss of its own. One that does not is any
+    module of the vectors [B, T, D] alone."""
+
+    @abstractmethod
+    def forward(self, x_BTD: Tensor, attention_context: AttentionContext, cache: Any) -> Tensor:
+        """``cache``: None, or what ``new_cache`` made for this layer."""
+
+    def new_cache(self, placement: CachePlacement) -> LayerCache | None:
+        """An empty cache for generation, if it reads earlier tokens."""
+        return None
+
+
+def feed(feedforward: nn.Module, x_BTD: Tensor, attention_context: AttentionContext, cache: LayerCache | None) -> Tensor:
+    """What a block's feed-forward makes of the vectors."""
+    if isinstance(feedforward, Feedforward):
+        return feedforward(x_BTD, attention_context, cache_of(cache, feedforward))
+    return feedforward(x_BTD)
+
+
 class FeedforwardConfig(PartConfig):
     """What happens inside each token's vector after mixing."""
+
+    def cache_width(self, dims: Dims) -> int:
+        """Numbers that a cache stores of each token in one layer, at most."""
+        return 0
 
     def build(self, dims: Dims) -> nn.Module:
         raise NotImplementedError
@@ -250,6 +276,11 @@ class BlockConfig(PartConfig):
     """Whether it can attend to a source between attention and feed-forward (``make.cross``), with one more norm."""
     norm_at_end: ClassVar[bool] = False
     """Whether the stack needs one more norm before the head."""
+
+    @property
+    def num_norms(self) -> int:
+        """``norms``, or what a setting makes of it."""
+        return self.norms
 
     def build(self, dims: Dims, make: LayerParts) -> Block:
         raise NotImplementedError

@@ -22,10 +22,10 @@ from glassformer.model.dims import Dims
 from glassformer.model.dropout import Dropout, DropoutMasks
 from glassformer.model.embedding import Embedding
 from glassformer.model.initialisation import initialise, keyed, start
-from glassformer.model.kv_cache import CachePlacement, KVCache, LayerCache, ModelCache
+from glassformer.model.kv_cache import CachePlacement, KVCache, LayerCache, ModelCache, PartCaches, cache_of
 from glassformer.model.memory import Memory
 from glassformer.model.network import Network
-from glassformer.model.slots import Block, CrossConfig, Layer, LayerParts, Merge, Mixer, Positions, PositionsConfig
+from glassformer.model.slots import Block, CrossConfig, Feedforward, Layer, LayerParts, Merge, Mixer, Positions, PositionsConfig
 from glassformer.model.tap import BY_HEAD, STREAM, Tap
 
 
@@ -42,7 +42,7 @@ class Attention(nn.Module):
     def forward(
         self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: LayerCache | None
     ) -> Tensor:
-        z_BHTE = self.heads(self.mixer(x_BTD, attention_context, positions, cache))
+        z_BHTE = self.heads(self.mixer(x_BTD, attention_context, positions, cache_of(cache, self.mixer)))
         return self.output(self.merged(self.merge(z_BHTE)))
 
 
@@ -102,6 +102,10 @@ class Transformer(Network):
     @property
     def pools(self) -> bool:
         return self.config.head.pools
+
+    @property
+    def own_losses(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for part in self.config.parts for name in part.own_losses))
 
     @property
     def takes_segments(self) -> bool:
@@ -199,6 +203,7 @@ class Transformer(Network):
             document_ids_BS=document_ids_BS,
             prefix_lengths_B=prefix_lengths_B,
             dropout_masks=masks,
+            own_losses=self.collecting,
             memory=memory,
         )
         x_BTD = self.positions.embed(
@@ -235,14 +240,23 @@ class Transformer(Network):
     def new_cache(self, *, capacity: int | None = None, rows: int | None = None) -> ModelCache:
         """An empty KV cache for up to ``rows`` rows (those of the first pass, unless told) of ``capacity`` positions."""
         placement = CachePlacement(capacity=capacity or self.dims.context, rows=rows)
-        blocks = [self.blocks[block] for block in self.order]
-        mixers = [next((part for part in block.modules() if isinstance(part, Mixer)), None) for block in blocks]
-        return ModelCache(placement, [mixer.new_cache(placement) if mixer else KVCache(placement) for mixer in mixers])
+        return ModelCache(placement, [_cache_of_layer(self.blocks[block], placement) for block in self.order])
 
     def cache_bytes(self, *, rows: int, capacity: int) -> int:
         """The most that the KV cache of so many rows and positions takes."""
-        width = sum(self.config.of_layer(block).mixer.cache_width(replace(self.dims, layer=block)) for block in self.order)
+        width = 0
+        for block in self.order:
+            choices, dims = self.config.of_layer(block), replace(self.dims, layer=block)
+            width += choices.mixer.cache_width(dims) + choices.block.feedforwards * choices.feedforward.cache_width(dims)
         return rows * capacity * width * self.embedding.weight.element_size()
+
+
+def _cache_of_layer(block: nn.Module, placement: CachePlacement) -> LayerCache:
+    made = {part: part.new_cache(placement) for part in block.modules() if isinstance(part, Mixer | Feedforward)}
+    caches: dict[nn.Module, LayerCache] = {part: cache for part, cache in made.items() if cache is not None}
+    if all(isinstance(part, Mixer) for part in caches) and len(caches) <= 1:
+        return next(iter(caches.values()), KVCache(placement))
+    return PartCaches(caches)
 
 
 def _in_stream_precision(x_BTD: Tensor) -> Tensor:

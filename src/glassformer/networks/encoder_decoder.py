@@ -24,6 +24,7 @@ from glassformer.model.initialisation import initialise
 from glassformer.model.kv_cache import ModelCache
 from glassformer.model.memory import Memory
 from glassformer.model.network import MODELS, Network
+from glassformer.model.own_losses import OwnLosses
 from glassformer.model.slots import CROSS, CrossConfig
 from glassformer.model.transformer import Transformer
 
@@ -43,6 +44,7 @@ class EncoderDecoderConfig(ModelConfig):
     """
 
     kind_is_written: ClassVar[bool] = True
+    reads_source: ClassVar[bool] = True
     cross: Annotated[SerializeAsAny[CrossConfig], BeforeValidator(CROSS.parse)] = CROSS.default("dot")
     embeddings: Literal["shared", "separate"] = "shared"
     """Whether source and target have one table of token vectors; two tokenizers need `separate`."""
@@ -182,6 +184,13 @@ class EncoderDecoder(Network):
         vectors_BSD = self.encoder.features(source_ids_BS, key_padding_mask_BS=source_padding_BS, dropout_seed=seed)
         return Memory(vectors_BSD, source_padding_BS)
 
+    @property
+    def own_losses(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.encoder.own_losses, *self.decoder.own_losses)))
+
+    def collect(self, losses: OwnLosses | None) -> None:
+        self.encoder.collecting = self.decoder.collecting = losses
+
     def features(
         self,
         ids_BT: Tensor,
@@ -221,6 +230,9 @@ class EncoderDecoder(Network):
 class GivenSource(Network):
     """The decoder with its sources: a network of the target alone. Shares all weights."""
 
+    decoder_path = "network.decoder."
+    """Where its own parts are: what a look inside it shows."""
+
     def __init__(self, network: EncoderDecoder, memory: Memory) -> None:
         super().__init__()
         self.network, self.memory, self.dims = network, memory, network.dims
@@ -236,8 +248,12 @@ class GivenSource(Network):
         return self.network.embedding
 
     @property
-    def blocks(self) -> nn.ModuleList:
-        return self.network.decoder.blocks
+    def config(self) -> ModelConfig:
+        return self.network.decoder.config
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        return tuple(self.network.decoder.order)
 
     def features(
         self,

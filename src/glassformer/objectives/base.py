@@ -59,6 +59,8 @@ class ObjectiveConfig(VariantConfig):
     judges_windows: ClassVar[bool] = False
     """Whether ``evaluate`` cuts the text into windows of ``tools.context`` tokens, so that another length can be asked for."""
     metrics: ClassVar[tuple[Metric, ...]]
+    reads_source: ClassVar[bool] = False
+    """Whether its batches have a source beside the target, which needs a network with an encoder."""
     baselines: ClassVar[Mapping[str, type[Baseline]]] = {}
     """The classes of its baselines by name, so that a run can load its own."""
 
@@ -162,6 +164,10 @@ class ObjectiveConfig(VariantConfig):
 
     def pictures(self, details: Mapping[str, Any]) -> list[tuple[Any, str]]:
         """Figures with captions from the details of an evaluation, for reports; empty by default."""
+        return []
+
+    def tables(self, details: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[Any]]]]:
+        """(heading, header, rows) from the details of an evaluation, for the terminal and reports; empty by default."""
         return []
 
     def fit_baselines(self, data: Data) -> dict[str, Baseline]:

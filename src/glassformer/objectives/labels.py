@@ -16,9 +16,10 @@ from glassformer.data.labels.label_batches import IGNORED, EncodedTexts, LengthG
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.evaluation.abstaining import Answer, AskOptions
 from glassformer.evaluation.label_baselines import LABEL_BASELINES, fit_label_baselines
-from glassformer.evaluation.label_metrics import LABEL_METRICS, collapsed_since, collapsed_to, label_outcomes
+from glassformer.evaluation.label_metrics import LABEL_METRICS, collapsed_since, collapsed_to, label_outcomes, label_tables
 from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes
 from glassformer.evaluation.token_losses import evaluating
+from glassformer.figures.reliability import reliability_diagram
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.metrics import Metric
@@ -118,6 +119,15 @@ class LabelsConfig(ObjectiveConfig):
         lines = [f"{row['predicted']} ({row['confidence']:.0%}; {row['label']}): {row['text'][:100]}" for row in rows]
         return "\n".join(lines), "The first validation texts: predicted label (its probability; the true label)."
 
+    def tables(self, details: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[Any]]]]:
+        return label_tables(details)
+
+    def pictures(self, details: Mapping[str, Any]) -> list[tuple[Any, str]]:
+        if "reliability" not in details.get("calibration", {}):
+            return []
+        caption = "Reliability: the share of right labels against their probability; numbers are how many texts."
+        return [(reliability_diagram(details["calibration"]["reliability"]), caption)]
+
     def fit_baselines(self, data: Data) -> dict[str, Baseline]:
         return {**fit_label_baselines(data.part("labels").split("train"))}
 
@@ -177,6 +187,11 @@ def as_batch(rows: PaddedRows) -> Batch:
 
 def label_scores(network: Network, batch: Batch, *, dropout_seed: Tensor | None = None) -> Tensor:
     """Logits of the labels [B, C]; passes token types to networks that use them."""
+    return scores_and_features(network, batch, dropout_seed=dropout_seed)[0]
+
+
+def scores_and_features(network: Network, batch: Batch, *, dropout_seed: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """(logits of the labels [B, C], the vectors that the head reads [B, T, D])."""
     key_padding_mask_BS = batch["hidden"]
     more = {"segments_BT": batch["types"]} if "types" in batch.tensors and network.takes_segments else {}
     features_BTD = network.features(batch["ids"], key_padding_mask_BS=key_padding_mask_BS, dropout_seed=dropout_seed, **more)
@@ -187,7 +202,7 @@ def label_scores(network: Network, batch: Batch, *, dropout_seed: Tensor | None 
             "token; choose model.head: classifier.",
             reason="head-per-token",
         )
-    return scores
+    return scores, features_BTD
 
 
 @torch.no_grad()

@@ -73,7 +73,7 @@ class MixtureConfig(ObjectiveConfig):
         if self.judged_by not in self.parts:
             raise ValueError(f"judged_by={self.judged_by!r} must be one of the parts: {', '.join(self.parts)}.")
         for kind, objective in self.objectives.items():
-            if isinstance(objective, MixtureConfig) or PAD not in objective.marks():
+            if isinstance(objective, MixtureConfig) or PAD not in objective.marks() or objective.reads_source:
                 raise ValueError(f"parts.{kind} cannot be mixed: rows of one batch must be padded; mix spans and answers.")
         return self
 
@@ -173,6 +173,9 @@ class MixtureConfig(ObjectiveConfig):
 
     def pictures(self, details: Mapping[str, Any]) -> list[tuple[Any, str]]:
         return self.judge.pictures(details)
+
+    def tables(self, details: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[Any]]]]:
+        return self.judge.tables(details)
 
     def fit_baselines(self, data: Data) -> dict[str, Baseline]:
         return self.judge.fit_baselines(data)

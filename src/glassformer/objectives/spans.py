@@ -14,15 +14,17 @@ from pydantic import Field
 from torch import Tensor
 
 from glassformer.data.batches import Batch, shuffled
+from glassformer.data.pairs.pair_batches import START
 from glassformer.data.tokenizers.base import MASK, Tokenizer
 from glassformer.evaluation.results import EvaluationTools, Outcomes, Units
 from glassformer.evaluation.token_losses import evaluating
 from glassformer.foundation.errors import ConfigError, DataError
 from glassformer.foundation.metrics import LOSS, Metric
 from glassformer.foundation.seeds import derive_seed
-from glassformer.model.losses import IGNORED
+from glassformer.model.losses import IGNORED, token_cross_entropy
 from glassformer.model.network import Network
 from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
+from glassformer.objectives.source_and_target import shown_pairs, target_features
 from glassformer.objectives.span_rows import DRAWS, Draw, Marks, SpanRule, Start, TextLines, compose, draw
 
 ANSWER, END, PAD = "<answer>", "<end>", "<pad>"
@@ -55,9 +57,18 @@ class SpansConfig(ObjectiveConfig):
     salient: float = Field(default=0.0, ge=0, le=1)
     """The share of rows whose hidden span is a capitalised name or a year."""
     learn: Literal["all", "answer"] = "all"
+    form: Literal["row", "pair"] = "row"
+    """``row``: a decoder reads the text and writes its spans in one row. ``pair``: an encoder reads the text with its masks, a
+    decoder writes the spans (T5; model.kind: encoder-decoder). The same spans of the same lines in both."""
+
+    @property
+    def reads_source(self) -> bool:  # type: ignore[override]
+        return self.form == "pair"
 
     def marks(self) -> tuple[str, ...]:
-        return (MASK, ANSWER, END, PAD, *(f"<mask {number}>" for number in range(1, self._most_spans())))
+        masks = (f"<mask {number}>" for number in range(1, self._most_spans()))
+        start = (START,) if self.form == "pair" else ()
+        return (MASK, ANSWER, END, PAD, *masks, *start)
 
     def _most_spans(self) -> int:
         """The most spans a row can have, for contexts up to 1024 tokens."""
@@ -82,7 +93,18 @@ class SpansConfig(ObjectiveConfig):
             raise DataError("The training text has no lines to hide spans in; give more text.", reason="no-lines")
         rule = self.rule(context, int(lines.lengths_R.max()))
         answer_only = self.learn == "answer"
-        return SpanBatches(lines, rule, self.mark_ids(data.tokenizer), rows=batch_size, seed=seed, answer_only=answer_only)
+        marks, start = self.mark_ids(data.tokenizer), self._start_id(data.tokenizer)
+        return SpanBatches(lines, rule, marks, rows=batch_size, seed=seed, answer_only=answer_only, start=start)
+
+    def _start_id(self, tokenizer: Tokenizer) -> int | None:
+        """The first id that a decoder reads, where an encoder reads the text; None where all is one row."""
+        return tokenizer.mark_id(START) if self.form == "pair" else None
+
+    def loss(self, network: Network, batch: Batch, *, dropout_seed: Tensor | None, smoothing: float) -> Tensor:
+        if self.form == "row":
+            return super().loss(network, batch, dropout_seed=dropout_seed, smoothing=smoothing)
+        features_BTD, outputs = target_features(network, batch, dropout_seed=dropout_seed), network.dims.num_outputs
+        return token_cross_entropy(network.head, features_BTD, batch["targets"], outputs=outputs, smoothing=smoothing)
 
     def mark_ids(self, tokenizer: Tokenizer) -> Marks:
         answer, end, pad = (tokenizer.mark_id(mark) for mark in (ANSWER, END, PAD))
@@ -93,7 +115,7 @@ class SpansConfig(ObjectiveConfig):
 
         def measured(batch: Batch) -> tuple[np.ndarray, np.ndarray]:
             tools.progress(batch.rows)
-            return row_nats(network, batch["ids"], batch["targets"]), (batch["targets"] != IGNORED).sum(dim=1).numpy()
+            return row_nats(network, batch), (batch["targets"] != IGNORED).sum(dim=1).numpy()
 
         sums, counts = zip(*tools.shared(self._fixed_rows(items, tools), measured))
         units = {LOSS.name: Units(np.concatenate(sums), np.concatenate(counts).astype(np.float64))}
@@ -101,6 +123,7 @@ class SpansConfig(ObjectiveConfig):
 
     def evaluation_settings(self, items: Any, tools: EvaluationTools) -> dict[str, Any]:
         _, rule = self._lines_and_rule(items, tools)
+        # Not ``form``: both forms hide the same spans of the same lines, so a row and a pair are judged on the same tokens.
         settings = {f"objective.{key}": getattr(self, key) for key in ("start", "cut", "shortest", "span", "length", "salient")}
         return {"objective": self.kind, **settings, "longest row, by model.context and objective.longest": rule.longest}
 
@@ -117,18 +140,30 @@ class SpansConfig(ObjectiveConfig):
         for begin in range(0, len(lines), tools.batch_size):
             tools.keep_going()
             rows = compose(tokens_N, torch.from_numpy(packed[begin : begin + tools.batch_size]), marks, rule.width)
-            yield as_batch(rows, marks, answer_only=True)
+            yield as_batch(rows, marks, answer_only=True, start=self._start_id(tools.tokenizer))
 
     def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:
-        return shown_rows(batch, tokenizer)
+        return shown_rows(batch, tokenizer) if self.form == "row" else shown_pairs(batch, tokenizer)
 
 
 @final
 class SpanBatches:
-    """Batches of ``rows`` corrupted lines. ``answer_only``: only the masked tokens and the end token are targets."""
+    """Batches of ``rows`` corrupted lines. ``answer_only``: only the masked tokens and the end token are targets.
 
-    def __init__(self, lines: TextLines, rule: SpanRule, marks: Marks, *, rows: int, seed: int, answer_only: bool) -> None:
-        self.lines, self.rule, self.marks = lines, rule, marks
+    ``start``: the text and its spans are two sequences, and this id begins the second."""
+
+    def __init__(
+        self,
+        lines: TextLines,
+        rule: SpanRule,
+        marks: Marks,
+        *,
+        rows: int,
+        seed: int,
+        answer_only: bool,
+        start: int | None = None,
+    ) -> None:
+        self.lines, self.rule, self.marks, self.start = lines, rule, marks, start
         self.rows, self.seed, self.answer_only = rows, seed, answer_only
         self._tokens_N: Tensor | None = None
         self._device = torch.device("cpu")
@@ -141,7 +176,15 @@ class SpanBatches:
 
     def on(self, device: torch.device) -> SpanBatches:
         """The same batches, composed on ``device``: tokens are moved there once."""
-        made = SpanBatches(self.lines, self.rule, self.marks, rows=self.rows, seed=self.seed, answer_only=self.answer_only)
+        made = SpanBatches(
+            self.lines,
+            self.rule,
+            self.marks,
+            rows=self.rows,
+            seed=self.seed,
+            answer_only=self.answer_only,
+            start=self.start,
+        )
         made._device = device
         return made
 
@@ -160,7 +203,7 @@ class SpanBatches:
         if first != self._first:
             self._first, self._made = first, self._rows_from(first)
         at = (step - first) * self.rows
-        return as_batch(self._made[at : at + self.rows], self.marks, answer_only=self.answer_only)
+        return as_batch(self._made[at : at + self.rows], self.marks, answer_only=self.answer_only, start=self.start)
 
     def _rows_from(self, first: int) -> Tensor:
         if self._tokens_N is None:
@@ -170,8 +213,10 @@ class SpanBatches:
         return compose(self._tokens_N, torch.from_numpy(packed).to(self._device), self.marks, self.rule.width)
 
 
-def as_batch(rows_BT: Tensor, marks: Marks, *, answer_only: bool) -> Batch:
-    """Rows -> inputs and targets shifted by one; padding is no target."""
+def as_batch(rows_BT: Tensor, marks: Marks, *, answer_only: bool, start: int | None = None) -> Batch:
+    """Rows -> inputs and targets shifted by one; padding is no target. ``start``: see ``as_pairs``."""
+    if start is not None:
+        return as_pairs(rows_BT, marks, start)
     targets_BT = rows_BT[:, 1:]
     nothing_BT = targets_BT == marks.pad
     if answer_only:
@@ -180,16 +225,34 @@ def as_batch(rows_BT: Tensor, marks: Marks, *, answer_only: bool) -> Batch:
     return Batch(ids=rows_BT[:, :-1].contiguous(), targets=targets_BT.masked_fill(nothing_BT, IGNORED))
 
 
-@torch.no_grad()
-def row_nats(network: Network, ids_BT: Tensor, targets_BT: Tensor) -> np.ndarray:
-    """float64 [B]: the loss in nats, summed over the targets of each row, in evaluation mode."""
-    device = next(network.parameters()).device
-    with evaluating(network):
-        scores_BTV = network.head(network.features(ids_BT.to(device))).float()
-    nats = torch.nn.functional.cross_entropy(
-        scores_BTV.flatten(0, 1), targets_BT.to(device).flatten(), ignore_index=IGNORED, reduction="none"
+def as_pairs(rows_BT: Tensor, marks: Marks, start: int) -> Batch:
+    """Rows cut at the ANSWER mark: the text with its masks is the source; ``start``, its spans and the end are the target."""
+    width = rows_BT.shape[1]
+    places_T = torch.arange(width, device=rows_BT.device)
+    answer_B1 = (rows_BT == marks.answer).int().argmax(dim=1, keepdim=True)
+    source_BS = rows_BT.masked_fill(places_T >= answer_B1, marks.pad)[:, :-1].contiguous()
+    after_BT = answer_B1 + 1 + places_T[:-1]  # the spans, moved to the beginning of their row
+    spans_BT = rows_BT.gather(1, after_BT.clamp(max=width - 1)).masked_fill(after_BT >= width, marks.pad)
+    first_B1 = torch.full_like(spans_BT[:, :1], start)
+    return Batch(
+        ids=torch.cat([first_B1, spans_BT[:, :-1]], dim=1),
+        targets=spans_BT.masked_fill(spans_BT == marks.pad, IGNORED),
+        source_ids=source_BS,
+        source_padding=source_BS == marks.pad,
     )
-    return np.asarray(nats.view(len(ids_BT), -1).double().sum(dim=1).cpu().numpy())
+
+
+@torch.no_grad()
+def row_nats(network: Network, batch: Batch) -> np.ndarray:
+    """float64 [B]: the loss in nats, summed over the targets of each row, in evaluation mode."""
+    batch = batch.to(next(network.parameters()).device)
+    with evaluating(network):
+        features_BTD = target_features(network, batch) if "source_ids" in batch.tensors else network.features(batch["ids"])
+        scores_BTV = network.head(features_BTD).float()
+    nats = torch.nn.functional.cross_entropy(
+        scores_BTV.flatten(0, 1), batch["targets"].flatten(), ignore_index=IGNORED, reduction="none"
+    )
+    return np.asarray(nats.view(batch.rows, -1).double().sum(dim=1).cpu().numpy())
 
 
 def items_of_steps(first_step: int, steps: int, *, rows: int, size: int, seed: int, purpose: str) -> np.ndarray:

@@ -24,7 +24,6 @@ from glassformer.evaluation.token_losses import evaluating
 from glassformer.evaluation.translation_baselines import TRANSLATION_BASELINES, fit_translation_baselines
 from glassformer.evaluation.translation_metrics import TRANSLATION_METRICS, translation_outcomes
 from glassformer.foundation.config import fingerprint
-from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.metrics import LOSS, Metric
 from glassformer.generation.beams import BeamRule, Continuation
 from glassformer.generation.sampling import Sampling
@@ -32,6 +31,7 @@ from glassformer.generation.translation import TranslationRule, translate
 from glassformer.model.losses import token_cross_entropy
 from glassformer.model.network import Network
 from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
+from glassformer.objectives.source_and_target import shown_pairs, target_features
 
 COMPARED = 64
 """Pairs whose losses are compared with those given other sources."""
@@ -53,6 +53,7 @@ class TranslateConfig(ObjectiveConfig):
     laws: ClassVar[frozenset[str]] = frozenset({"causality", "padding", "cache"})
     metrics: ClassVar[tuple[Metric, ...]] = TRANSLATION_METRICS
     baselines: ClassVar[Mapping[str, type[Baseline]]] = TRANSLATION_BASELINES
+    reads_source: ClassVar[bool] = True
 
     beams: int = Field(default=1, ge=1, le=64)
     """Width of the beam search of evaluations; 1 is greedy."""
@@ -129,7 +130,6 @@ class TranslateConfig(ObjectiveConfig):
         seed: int = 0,
     ) -> list[tuple[str, list[Continuation]]]:
         """The translation of each source as text, and all that were found as ids, the best first."""
-        require_source(network)
         tokenizer, target = tools.tokenizer, target_side(tools.tokenizer)
         pairs = encode_pairs(tokenizer, replace(items, targets=None), tools.context)
         end, first_mark = target.mark_id(END), target.size - len(target.marks)
@@ -188,25 +188,4 @@ class TranslateConfig(ObjectiveConfig):
         return fingerprint([self.kind, data.part("pairs").split("train").fingerprint])
 
     def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:
-        target, lines = target_side(tokenizer), []
-        for row in range(batch.rows):
-            source = batch["source_ids"][row][~batch["source_padding"][row]].tolist()
-            wanted = [token for token in batch["targets"][row].tolist() if token != IGNORED]
-            lines.append(f"{tokenizer.decode(source)!r} -> {target.decode(wanted)!r}")
-        return lines
-
-
-def target_features(network: Network, batch: Batch, *, dropout_seed: Tensor | None = None) -> Tensor:
-    """The vectors of the targets, given their sources."""
-    require_source(network)
-    memory = network.encode(batch["source_ids"], batch["source_padding"], dropout_seed=dropout_seed)
-    return network.given(memory).features(batch["ids"], dropout_seed=dropout_seed)
-
-
-def require_source(network: Network) -> None:
-    if not network.reads_source:
-        raise ConfigError(
-            "objective=translate reads a source and writes a target, and this model has no encoder; set "
-            "model.kind: encoder-decoder.",
-            reason="reads-no-source",
-        )
+        return shown_pairs(batch, tokenizer)

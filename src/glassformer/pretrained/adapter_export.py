@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import tokenizers
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
@@ -129,6 +130,9 @@ def _copy_tokenizer(network: Any, folder: Path) -> None:
             shutil.copyfile(network.folder / name, folder / name)
     stated = folder / TOKENIZER_CONFIG
     settings = read_json(stated) if stated.is_file() else {"tokenizer_class": "PreTrainedTokenizerFast"}
+    padding = getattr(network.encoder.config, "pad_token_id", None)
+    if "pad_token" not in settings and isinstance(padding, int):  # without it transformers does not batch texts
+        settings["pad_token"] = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json")).id_to_token(padding)
     write_json(stated, {**settings, "model_max_length": network.dims.context})
 
 

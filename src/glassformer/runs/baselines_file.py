@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -52,4 +53,9 @@ def save_baselines(run: RunDirectory, content: bytes) -> None:
 
 def load_arrays(run: RunDirectory) -> dict[str, dict[str, np.ndarray]] | None:
     """Arrays by baseline; None where the run has none, or has them damaged: then they are refitted."""
-    return unpacked(read_bytes(run.baselines_file, most=MOST_BYTES)) if run.baselines_file.is_file() else None
+    return load_packed(run.baselines_file)
+
+
+def load_packed(file: Path) -> dict[str, dict[str, np.ndarray]] | None:
+    """What ``packed`` wrote to a file; None where there is none, or it is damaged."""
+    return unpacked(read_bytes(file, most=MOST_BYTES)) if file.is_file() else None

@@ -49,6 +49,7 @@ class RunDirectory:
         self.timing_file = self.root / "timing.json"
         self.notes_file = self.root / "notes.jsonl"
         self.baselines_file = self.root / "baselines.npz"
+        self.prediction_file = self.root / "prediction.npz"  # a classifier's temperature, thresholds and training vectors
         self.openings_file = self.root / "test-openings.jsonl"
         self.checkpoints = self.root / "checkpoints"
         self.evaluations = self.root / "evaluations"

@@ -18,6 +18,7 @@ from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.registry import variants_of
 from glassformer.foundation.runtime import choose_device
 from glassformer.recipe import Recipe, Source
+from glassformer.study.directory import StudyDirectory
 from glassformer.study.multi_set_study import SetStudy
 from glassformer.study.planning.plan import StudyPlan
 from glassformer.study.planning.planned_study import PlannedStudy, plan_studies
@@ -27,7 +28,7 @@ from glassformer.study.running.study_runner import StudyRunner
 from glassformer.study.running.trial_store import TrialStore
 from glassformer.study.study import Study
 
-On = Literal["local", "ray", "inline"]
+On = Literal["local", "ray", "slurm", "inline"]
 Baseline = Literal["paired", "bank"]
 
 
@@ -38,19 +39,28 @@ class Execution:
     on: On = "local"
     jobs: int | None = None
     address: str | None = None
-    gpu_share: float | None = None
+    gpus_per_trial: float | None = None
+    partition: str | None = None
+    hours_per_trial: float = 4.0
+    minutes: float | None = None
     store: bool = True
     baseline: Baseline = "paired"
     plugins: Sequence[Path | str] = ()
     watch: Watcher = SILENT
 
     def __post_init__(self) -> None:
-        if self.on not in ("local", "ray", "inline"):
-            raise UsageError(f"--on {self.on} is unknown; use local, ray or inline.", reason="bad-place")
+        if self.on not in ("local", "ray", "slurm", "inline"):
+            raise UsageError(f"--on {self.on} is unknown; use local, ray, slurm or inline.", reason="bad-place")
         if self.jobs is not None and self.jobs < 1:
             raise UsageError(f"--jobs {self.jobs} must be 1 or more.", reason="bad-jobs")
-        if self.on != "ray" and (self.address is not None or self.gpu_share is not None):
-            raise UsageError("--address and --gpu-share work only with --on ray; add it.", reason="not-on-ray")
+        if self.on != "ray" and self.address is not None:
+            raise UsageError("--address works only with --on ray; add it.", reason="not-on-ray")
+        if self.on not in ("ray", "slurm") and self.gpus_per_trial is not None:
+            raise UsageError("--gpus-per-trial works only with --on ray or slurm; add it.", reason="not-on-cluster")
+        if self.on != "slurm" and self.partition is not None:
+            raise UsageError("--partition works only with --on slurm; add it.", reason="not-on-slurm")
+        if self.minutes is not None and not self.minutes > 0:
+            raise UsageError(f"--minutes {self.minutes:g} must be more than 0.", reason="bad-minutes")
 
 
 def compare(
@@ -74,7 +84,10 @@ def compare(
     on: On = "local",
     jobs: int | None = None,
     address: str | None = None,
-    gpu_share: float | None = None,
+    gpus_per_trial: float | None = None,
+    partition: str | None = None,
+    hours_per_trial: float = 4.0,
+    minutes: float | None = None,
     plugins: Sequence[Path | str] = (),
     store: bool = True,
     confirm: Path | str | None = None,
@@ -85,13 +98,26 @@ def compare(
 
     ``source``: a recipe, with its changes in ``vary`` (``{"model.positions": ["alibi"]}``); or a plan (a file, a built-in
     name, an object); or the folder of a study, to continue it. None means what the plan says, or the default: 8 seeds, the
-    loss, a margin of .01. ``on``: ``local`` (worker processes), ``ray`` (a cluster at ``address``), ``inline`` (this process).
+    loss, a margin of .01. ``on``: ``local`` (worker processes), ``ray`` (a cluster at ``address``), ``slurm`` (jobs of at most
+    ``hours_per_trial`` in ``partition``), ``inline`` (this process). ``minutes``: of the clock; then no trial is started.
     ``store``: reuse trials of earlier studies and store new ones. ``baseline``: ``paired`` compares seed by seed, ``bank``
     with 32 or more stored runs of the baseline. ``confirm``: a study whose winner is tested once more, with new seeds
     on the test split.
     """
     load_plugins(plugins)
-    how = Execution(on, jobs, address, gpu_share, store, baseline, plugins, watch)
+    how = Execution(
+        on=on,
+        jobs=jobs,
+        address=address,
+        gpus_per_trial=gpus_per_trial,
+        partition=partition,
+        hours_per_trial=hours_per_trial,
+        minutes=minutes,
+        store=store,
+        baseline=baseline,
+        plugins=plugins,
+        watch=watch,
+    )
     settings = {
         "seeds": seeds,
         "first_seed": first_seed,
@@ -119,7 +145,7 @@ def run_study(planned: PlannedStudy, how: Execution) -> Study:
     directory, resolve, watch = planned.directory, planned.resolve, how.watch
     notebook_classes = variants_of("__main__") if how.on == "local" else []
     inline = how.on == "inline" or bool(notebook_classes)
-    store = TrialStore() if how.store and how.on != "ray" else None
+    store = TrialStore() if how.store else None
     with directory.alone():
         begins = not directory.exists()
         plan, notes = directory.begin(planned.plan, resolve)
@@ -138,11 +164,12 @@ def run_study(planned: PlannedStudy, how: Execution) -> Study:
                 plan,
                 directory,
                 resolve,
-                _inline if inline else lambda: _executor(how, plan, Recipe.parse(resolve(plan.set)), directory.logs),
+                _inline if inline else lambda: _executor(how, plan, Recipe.parse(resolve(plan.set)), directory),
                 plugins=how.plugins,
                 watch=watch,
                 store=store,
                 baseline="paired" if plan.confirms is not None else how.baseline,
+                minutes=how.minutes,
             ).run()
         except GlassformerError:
             if begins:  # a study that fails at its beginning leaves nothing
@@ -165,17 +192,27 @@ def _inline() -> Executor:
     return InlineExecutor(perform)
 
 
-def _executor(how: Execution, plan: StudyPlan, recipe: Recipe, logs: Path) -> Executor:
-    """Ray tasks, or worker processes: one per core; with GPUs, as many as share them well."""
+def _executor(how: Execution, plan: StudyPlan, recipe: Recipe, directory: StudyDirectory) -> Executor:
+    """Ray tasks, jobs of SLURM, or worker processes: one per core; with GPUs, as many as share them well."""
     device = recipe.training.device
+    if how.on == "slurm":
+        from glassformer.study.running.executors.slurm import SlurmExecutor
+
+        return SlurmExecutor(
+            directory.logs / "slurm",
+            jobs=how.jobs,
+            gpus_per_trial=how.gpus_per_trial,
+            partition=how.partition,
+            hours=how.hours_per_trial,
+        )
     if how.on == "ray":
         from glassformer.study.running.executors.ray import RayExecutor
 
-        return RayExecutor(address=how.address, jobs=how.jobs, gpu_share=0.0 if device == "cpu" else how.gpu_share)
+        return RayExecutor(address=how.address, jobs=how.jobs, gpus_per_trial=0.0 if device == "cpu" else how.gpus_per_trial)
     gpus, free_bytes = _gpus() if device in ("auto", "cuda") and choose_device("auto").type == "cuda" else ([], 0)
     default = min(cores(), PER_GPU * len(gpus)) if gpus else cores()
     trials = max(len(plan.variants) * max(plan.all_looks), len(plan.tuning_trials()))
-    return LocalExecutor(min(how.jobs or default, trials), logs=logs, gpus=gpus, gpu_bytes=free_bytes)
+    return LocalExecutor(min(how.jobs or default, trials), logs=directory.logs, gpus=gpus, gpu_bytes=free_bytes)
 
 
 def _gpus() -> tuple[list[str], int]:

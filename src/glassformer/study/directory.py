@@ -6,6 +6,7 @@ The only module that knows these names. Imports no torch.
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Any, ClassVar, final
 
 from glassformer.foundation.config import diff, fingerprint
 from glassformer.foundation.errors import ConfigError, RunError
-from glassformer.foundation.files import read_json, write_atomically
+from glassformer.foundation.files import read_json, read_text, write_atomically
 from glassformer.foundation.locks import locked
 from glassformer.foundation.yaml_text import dump_yaml, read_yaml
 from glassformer.study.history.ledger import SCHEMA, Earlier
@@ -70,6 +71,10 @@ class StudyDirectory:
         return self.root / "figures"
 
     @property
+    def nodes_file(self) -> Path:
+        return self.root / ".nodes"
+
+    @property
     def logs(self) -> Path:
         """Standard error of the worker processes."""
         return self.root / "logs"
@@ -109,6 +114,16 @@ class StudyDirectory:
                     if above:
                         with suppress(OSError):  # another study began in it meanwhile
                             self.root.parent.rmdir()
+
+    def mark_for_nodes(self) -> str:
+        """A number in the folder by which a node of a cluster can tell whether it sees this disk."""
+        if not self.nodes_file.is_file():
+            write_atomically(self.nodes_file, secrets.token_hex(8))
+        return read_text(self.nodes_file, most=64)
+
+    def is_of_driver(self, mark: str) -> bool:
+        """Whether this folder is the driver's own: a node may have another one of that name."""
+        return self.nodes_file.is_file() and read_text(self.nodes_file, most=64) == mark
 
     def set_aside(self, folder: Path) -> Path:
         """Moves a damaged trial to ``damaged/``, so that it can be run again and still be inspected."""
@@ -179,6 +194,10 @@ class StudyDirectory:
     def plan(self) -> StudyPlan:
         """The plan on disk, for reading."""
         return self._read()[0]
+
+    def recipes(self) -> dict[str, str]:
+        """The fingerprint of each variant's recipe, as the plan on disk has it."""
+        return self._read()[1]
 
     def _write(self, plan: StudyPlan, recipes: Mapping[str, str]) -> None:
         document = {

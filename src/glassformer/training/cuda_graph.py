@@ -87,7 +87,7 @@ class _CapturedWhole:
     def replay(self, batch: Batch) -> StepOutcome:
         self._batch.copy_(batch)
         self._graph.replay()
-        return StepOutcome(self._outcome.loss.clone(), self._outcome.grad_norm.clone())
+        return self._outcome.clone()
 
 
 @final
@@ -111,7 +111,7 @@ class _CapturedPieces:
         self._flat.copy_(step.processes.sum(total.total))
         self._update.graph.replay()
         outcome: StepOutcome = self._update.written
-        return StepOutcome(outcome.loss.clone(), outcome.grad_norm.clone())
+        return outcome.clone()
 
 
 @final

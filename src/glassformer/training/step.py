@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol, final
+from typing import NamedTuple, Protocol, Self, final
 
 import torch
 from torch import Tensor, nn
@@ -22,9 +22,11 @@ from glassformer.data.batches import Batch
 from glassformer.foundation.runtime import Runtime, seed_torch
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.network import Network
+from glassformer.model.own_losses import OwnLosses
 from glassformer.training.config import TrainingConfig
 from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.parallel.group import ALONE, Processes
+from glassformer.training.parallel.shard import Shards, squared_by_row
 from glassformer.training.parallel.tree import PairwiseSum
 
 
@@ -39,19 +41,36 @@ class LossFunction(Protocol):
 @final
 class TrainingLoss(nn.Module):
     """A network and its objective as one module, which is compiled, captured and trained: ``forward`` gives the summed loss of
-    a micro-batch in the runtime's precision."""
+    a micro-batch in the runtime's precision; with losses of the network's own parts (``own_losses``) a vector, theirs after
+    the objective's."""
 
     def __init__(self, network: Network, objective: LossFunction, runtime: Runtime, *, smoothing: float = 0.0) -> None:
         super().__init__()
         self.network, self.objective, self.runtime, self.smoothing = network, objective, runtime, smoothing
 
     def forward(self, tensors: dict[str, Tensor], dropout_seed: Tensor | None = None) -> Tensor:
+        collected = OwnLosses() if self.own_losses else None
         with self.runtime.autocast():
-            return self.objective.loss(self.network, Batch(**tensors), dropout_seed=dropout_seed, smoothing=self.smoothing)
+            if collected is not None:
+                self.network.collect(collected)
+            loss = self.objective.loss(self.network, Batch(**tensors), dropout_seed=dropout_seed, smoothing=self.smoothing)
+        if collected is None:
+            return loss
+        self.network.collect(None)
+        own = (collected.sums.get(name, torch.zeros_like(loss)) for name in self.own_losses)
+        return torch.stack([loss, *(each.to(loss.dtype) for each in own)])
+
+    @property
+    def own_losses(self) -> tuple[str, ...]:
+        """The names of the losses of the network's parts."""
+        return self.network.own_losses
 
     def count(self, batch: Batch) -> Tensor:
-        """Targets of the whole batch, one at least: what the sums of its micro-batches are divided by."""
-        return self.objective.count(batch).clamp(min=1)
+        """Targets of the whole batch, one at least: what the sums of its micro-batches are divided by. Own losses are sums over
+        all positions, so theirs is the number of those."""
+        targets = self.objective.count(batch).clamp(min=1)
+        own = len(self.own_losses)
+        return torch.cat([targets.reshape(1), targets.new_full((own,), batch.numel)]) if own else targets
 
 
 class StepOutcome(NamedTuple):
@@ -60,6 +79,16 @@ class StepOutcome(NamedTuple):
     loss: Tensor
     grad_norm: Tensor
     """Before clipping."""
+    own: Tensor | None = None
+    """The weighted losses of the network's own parts, in the order of ``TrainingLoss.own_losses``; ``loss`` is without them."""
+
+    @classmethod
+    def of(cls, losses: Tensor, grad_norm: Tensor) -> Self:
+        """From the mean losses of a step: one number, or the objective's and those of the parts."""
+        return cls(losses, grad_norm) if losses.ndim == 0 else cls(losses[0], grad_norm, losses[1:])
+
+    def clone(self) -> StepOutcome:
+        return StepOutcome(self.loss.clone(), self.grad_norm.clone(), None if self.own is None else self.own.clone())
 
 
 @final
@@ -74,9 +103,12 @@ class TrainStep:
         runtime: Runtime,
         seed: int,
         processes: Processes = ALONE,
+        shards: Shards | None = None,
     ) -> None:
         self.loss_module, self.optimizers, self.config, self.runtime, self.seed = loss, optimizers, config, runtime, seed
         self.processes, self.pieces, self.accumulate = processes, config.pieces, config.accumulate
+        self.shards = shards
+        """What trains a network that is cut over the processes; None: every process holds the whole."""
         self.compiled = False
         """Whether ``compute_loss`` is the compiled form of ``loss_module``; it then gets a seed for its dropout masks."""
         self.compute_loss: Callable[[dict[str, Tensor], Tensor | None], Tensor] = loss
@@ -113,7 +145,19 @@ class TrainStep:
         """Leaves the gradient of the mean loss over the whole batch in ``grad``; returns that loss."""
         if self.pieces is None:
             return self._backward(batch, self.loss_module.count(batch))
+        if self.shards is not None:
+            return self._gradients_of_shards(batch, self.shards)
         return self.take(self.processes.sum(self.summed(batch)))
+
+    def _gradients_of_shards(self, batch: Batch, shards: Shards) -> Tensor:
+        """The same for a cut network: gradients of this process's pieces add up one after another, their sums are scattered."""
+        targets, pieces, own = self.loss_module.count(batch), self.cut(batch), self.processes.share(self.pieces or 1)
+        loss = torch.zeros(1, device=targets.device)
+        for piece in own:
+            self.seed_piece(piece)
+            shards.sum_gradients(piece == own[-1])
+            loss = loss + self._backward(pieces[piece], targets)
+        return self.processes.sum(loss)[0]
 
     def summed(self, batch: Batch) -> Tensor:
         """Gradients and loss of the pieces of this process, added in pairs; flat, as ``flat_gradients`` lays them out."""
@@ -137,7 +181,7 @@ class TrainStep:
         present = [0.0 if weight.grad is None else 1.0 for weight in weights] if self._without_gradient else None
         flags = parts[0].new_ones(len(parts)) if present is None else torch.tensor(present, device=loss.device)
         self.optimizers.zero_grad()
-        return torch.cat([*parts, loss.reshape(1), flags])
+        return torch.cat([*parts, loss.reshape(-1), flags])
 
     def take(self, flat: Tensor) -> Tensor:
         """Makes the sum of all pieces the gradient of the weights; returns the loss. A weight that no piece needed has none."""
@@ -146,7 +190,8 @@ class TrainStep:
         for weight, found in zip(weights, present):
             weight.grad = flat[at : at + weight.numel()].view_as(weight) if found else None
             at += weight.numel()
-        return flat[at].clone()
+        losses = flat[at : len(flat) - len(weights)].clone()
+        return losses if self.loss_module.own_losses else losses[0]
 
     def apply(self, loss: Tensor) -> StepOutcome:
         """Clips the gradient and changes the weights by it."""
@@ -155,7 +200,7 @@ class TrainStep:
             torch.nn.utils.clip_grads_with_norm_(self.optimizers.parameters.values(), self.config.clip, grad_norm)
         self.optimizers.step()
         self.optimizers.zero_grad()
-        return StepOutcome(loss, grad_norm)
+        return StepOutcome.of(loss, grad_norm)
 
     def measure(self, batch: Batch, step: int = 0) -> StepOutcome:
         """The loss and the gradient norm that this step would give, with nothing changed and without other processes; for
@@ -163,7 +208,7 @@ class TrainStep:
         self.prepare(step, 0.0)
         self.optimizers.zero_grad()
         with self.by_itself():
-            outcome = StepOutcome(self.gradients(batch), self._norm())
+            outcome = StepOutcome.of(self.gradients(batch), self._norm())
         self.optimizers.zero_grad()
         return outcome
 
@@ -178,15 +223,17 @@ class TrainStep:
 
     def _backward(self, batch: Batch, targets: Tensor) -> Tensor:
         """Gradients of the summed loss over ``targets``, one micro-batch after another; returns that loss."""
-        total = torch.zeros((), device=targets.device)
+        total = torch.zeros(targets.shape, device=targets.device)
         for micro_batch in batch.split(batch.rows // self.accumulate):
             # the seed of its dropout masks in a compiled step, drawn from what ``prepare`` seeded
             dropout_seed = torch.randint(1 << 31, (), device=self.runtime.device) if self.compiled else None
             loss = self.compute_loss(micro_batch.tensors, dropout_seed) / targets
-            loss.backward()
+            loss.sum().backward()
             total = total + loss.detach()
         return total
 
     def _norm(self) -> Tensor:
         parameters = self.optimizers.parameters.values()
+        if self.shards is not None:
+            return torch.cat([squared_by_row(one.grad) for one in parameters if one.grad is not None]).sum().sqrt()
         return torch.nn.utils.get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])

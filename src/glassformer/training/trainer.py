@@ -22,6 +22,7 @@ from glassformer.foundation.runtime import is_out_of_memory
 from glassformer.foundation.stopwatch import Stopwatch
 from glassformer.training.config import CheckpointConfig, EvaluationConfig
 from glassformer.training.cuda_graph import GraphedStep
+from glassformer.training.parallel.shard import whole
 from glassformer.training.signals import StopRequested, StopSignal
 from glassformer.training.step import StepOutcome, TrainStep
 
@@ -183,7 +184,12 @@ class Trainer:
         """Reads the losses that are still on the device, records them, and ends the run if one is not finite."""
         for step, outcome, lr_multiplier in self._pending:
             loss, grad_norm = float(outcome.loss), float(outcome.grad_norm)
-            self.callbacks.record({"step": step, "loss": loss, "grad_norm": grad_norm, "lr": self.training.lr * lr_multiplier})
+            own: dict[str, float] = {}
+            if outcome.own is not None:
+                names = self.step.uncaptured.loss_module.own_losses
+                own = {f"own.{name}": value for name, value in zip(names, outcome.own.tolist())}
+            rate = self.training.lr * lr_multiplier
+            self.callbacks.record({"step": step, "loss": loss, "grad_norm": grad_norm, "lr": rate, **own})
             if not math.isfinite(loss) or not math.isfinite(grad_norm):
                 self._pending = []
                 raise self._diverged(step, f"loss is {loss}" if not math.isfinite(loss) else f"gradient norm is {grad_norm}")
@@ -205,7 +211,7 @@ class Trainer:
         """Saves the state, unless the last step, finite itself, led to weights that are not: that is no checkpoint to keep."""
         self._fetch()
         for name, parameter in self.step.optimizers.parameters.items():
-            if not torch.isfinite(parameter.detach()).all():
+            if not torch.isfinite(whole(parameter.detach())).all():
                 raise self._diverged(state.step, f"weight {name} is not finite any more")
         state.seconds = self._seconds()
         with self.callbacks.clock.phase("saving"):

@@ -1,4 +1,4 @@
-"""Rows of jsonl, csv and tsv: the right column, and each kind of bad row with its line."""
+"""Rows of csv, tsv, jsonl and parquet: the right column, and each kind of bad row with its line."""
 
 from __future__ import annotations
 

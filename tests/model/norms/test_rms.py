@@ -18,3 +18,13 @@ def test_by_hand() -> None:
         norm.weight.copy_(torch.tensor([5.0, 1.0]))
     torch.testing.assert_close(norm(torch.tensor([[1.0, 7.0]])), torch.tensor([[1.0, 1.4]]))
     assert RMSConfig().parameters(DIMS) == 2
+
+
+def test_a_scale_of_one_plus_the_weight_and_none() -> None:
+    x_BTD = torch.randn(2, 3, DIMS.width, generator=torch.Generator().manual_seed(1))
+    plain = RMSConfig().build(DIMS)
+    offset, bare = RMSConfig(scale="offset").build(DIMS), RMSConfig(scale="none").build(DIMS)
+    torch.testing.assert_close(offset(x_BTD), plain(x_BTD))
+    torch.testing.assert_close(bare(x_BTD), plain(x_BTD).detach())
+    offset.weight.data.fill_(0.5)
+    torch.testing.assert_close(offset(x_BTD).detach(), 1.5 * bare(x_BTD))

@@ -17,7 +17,7 @@ from glassformer.study.directory import StudyDirectory
 from glassformer.study.planning.plan import FIRST_TUNING_SEED, StudyPlan, Trial
 from glassformer.study.planning.variant_facts import Facts
 from glassformer.study.running.trial_results import TrialResult
-from glassformer.study.running.trial_store import MACHINE, StudyStore, TrialStore, code_sha256, machine_of, trial_key
+from glassformer.study.running.trial_store import MACHINE, StudyStore, TrialStore, machine_of, training_code_sha256, trial_key
 
 ANY_MACHINE = dict.fromkeys(MACHINE, "x")
 SMALL = {"data": {"set": "docstrings"}, "model": {"width": 8}, "training": {"steps": 4}}
@@ -59,7 +59,7 @@ def test_nothing_stands_for_a_parent_that_is_not_a_run_here_or_for_an_unknown_ma
 
 
 def test_the_code_is_part_of_it_and_machines_are_told_by_what_matters():
-    assert len(code_sha256()) == 64
+    assert len(training_code_sha256()) == 64
     assert machine_of({"torch": "9", "cores": 2}) == {**dict.fromkeys(MACHINE), "torch": "9"}
 
 

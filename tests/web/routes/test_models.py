@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from glassformer import experiment
 from glassformer.data.tokenizers.bpe import BPETokenizer
 from glassformer.data.tokenizers.bpe_training import train
 from glassformer.data.tokenizers.files import load_tokenizer
@@ -67,3 +68,20 @@ def test_a_word_that_is_too_long_is_not_followed(client, folder) -> None:
 def test_abilities(page) -> None:
     found = page.get("/api/run/abilities", params={"run": "run"}).json()
     assert (found["generates"], found["answers"], found["checkpoints"], found["heads"]) == (True, False, [5, 6], 2)
+
+
+def test_translation(page, trained_folder) -> None:
+    recipe = {
+        "data": {"set": {"kind": "rewriting", "task": "copy", "pairs": 40, "held_out": 4, "length": 3}},
+        "tokenizer": {"kind": "word", "marks": False, "min_count": 1},
+        "model": {"kind": "encoder-decoder", "width": 16, "layers": 1, "heads": 2, "context": 16},
+        "objective": "translate",
+        "training": {"steps": 1, "batch_size": 4},
+    }
+    run = experiment.train(recipe, out=trained_folder / "copies")
+    found = page.post("/api/translate", json={"run": "copies", "texts": ["a b", "c"], "beams": 2}).json()["translations"]
+    assert found == [one.to_dict() for one in run.translate(["a b", "c"], beams=2)]
+    assert page.get("/api/run/abilities", params={"run": "copies"}).json()["translates"]
+    view = page.post("/api/look", json={"run": "copies", "text": "a b"}).json()["view"]
+    assert view["keys"] == ["a", "b", "<end>"]
+    assert page.post("/api/translate", json={"run": "run", "texts": ["a"]}).status_code in (400, 409)

@@ -36,7 +36,7 @@ from glassformer.model.norms.layer import LayerNorm
 from glassformer.model.norms.rms import RMSNorm
 from glassformer.model.positions.learned import Learned
 from glassformer.model.positions.sinusoidal import Sinusoidal
-from glassformer.model.slots import LinearHead, Positions
+from glassformer.model.slots import Feedforward, LinearHead, Positions
 from glassformer.model.stacks.plain import Plain
 from glassformer.model.tap import Tap
 from glassformer.model.transformer import Attention, Transformer
@@ -239,6 +239,7 @@ def _block_fits(block: nn.Module) -> bool:
         and MIXERS[type(block.attention.mixer)].fits(block.attention)
         and type(block.attention_norm) in NORMS
         and type(block.feedforward_norm) in NORMS
+        and not isinstance(block.feedforward, Feedforward)  # it wants the mask, or earlier tokens
         and _only_taps(block.before, block.middle, block.after)
     )
 

@@ -10,7 +10,7 @@ from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims
 from glassformer.model.dropout import Dropout
 from glassformer.model.kv_cache import LayerCache
-from glassformer.model.slots import BLOCKS, Block, BlockConfig, LayerParts, Positions
+from glassformer.model.slots import BLOCKS, Block, BlockConfig, LayerParts, Positions, feed
 from glassformer.model.tap import STREAM, Tap
 
 
@@ -42,5 +42,5 @@ class NoResidualBlock(Block):
         x_BTD = self.before(x_BTD)
         mixed_BTD = self.attention(self.attention_norm(x_BTD), attention_context, positions, cache)
         x_BTD = self.middle(self.dropout(mixed_BTD, attention_context.dropout_masks))
-        changed_BTD = self.feedforward(self.feedforward_norm(x_BTD))
+        changed_BTD = feed(self.feedforward, self.feedforward_norm(x_BTD), attention_context, cache)
         return self.after(self.dropout(changed_BTD, attention_context.dropout_masks))

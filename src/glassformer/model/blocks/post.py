@@ -10,7 +10,7 @@ from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims
 from glassformer.model.dropout import Dropout
 from glassformer.model.kv_cache import LayerCache
-from glassformer.model.slots import BLOCKS, Block, BlockConfig, LayerParts, Positions
+from glassformer.model.slots import BLOCKS, Block, BlockConfig, LayerParts, Positions, feed
 from glassformer.model.tap import STREAM, Tap
 
 
@@ -47,4 +47,5 @@ class PostBlock(Block):
         if self.cross is not None and self.cross_norm is not None:
             read_BTD = self.cross(x_BTD, attention_context, positions, None)
             x_BTD = self.cross_norm(x_BTD + self.dropout(read_BTD, attention_context.dropout_masks))
-        return self.after(self.feedforward_norm(x_BTD + self.dropout(self.feedforward(x_BTD), attention_context.dropout_masks)))
+        changed_BTD = feed(self.feedforward, x_BTD, attention_context, cache)
+        return self.after(self.feedforward_norm(x_BTD + self.dropout(changed_BTD, attention_context.dropout_masks)))

@@ -10,7 +10,7 @@ from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims
 from glassformer.model.dropout import Dropout
 from glassformer.model.kv_cache import LayerCache
-from glassformer.model.slots import BLOCKS, Block, BlockConfig, LayerParts, Positions
+from glassformer.model.slots import BLOCKS, Block, BlockConfig, LayerParts, Positions, feed
 from glassformer.model.tap import STREAM, Tap
 
 
@@ -47,5 +47,5 @@ class PreBlock(Block):
         if self.cross is not None and self.cross_norm is not None:
             read_BTD = self.cross(self.cross_norm(x_BTD), attention_context, positions, None)
             x_BTD = x_BTD + self.dropout(read_BTD, attention_context.dropout_masks)
-        changed_BTD = self.feedforward(self.feedforward_norm(x_BTD))
+        changed_BTD = feed(self.feedforward, self.feedforward_norm(x_BTD), attention_context, cache)
         return self.after(x_BTD + self.dropout(changed_BTD, attention_context.dropout_masks))

@@ -1,4 +1,4 @@
-"""Two linear layers with ReLU, GELU or its tanh form between them, for each token alone."""
+"""Two linear layers with ReLU, its square, GELU or its tanh form between them, for each token alone."""
 
 from __future__ import annotations
 
@@ -59,6 +59,20 @@ class GELUTanhConfig(MLPConfig):
     activation: ClassVar[str] = "gelu-tanh"
 
 
+@FEEDFORWARDS.variant("relu2")
+@final
+class ReLUSquaredConfig(MLPConfig):
+    """Linear, ReLU squared, linear (Primer, So et al. 2021)."""
+
+    activation: ClassVar[str] = "relu2"
+
+
+@final
+class ReLUSquared(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.relu().square()
+
+
 @final
 class GELUTanh(nn.GELU):
     """x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))): "gelu_new" and "gelu_pytorch_tanh" elsewhere."""
@@ -67,13 +81,23 @@ class GELUTanh(nn.GELU):
         super().__init__(approximate="tanh")
 
 
+ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "relu": nn.ReLU,
+    "gelu": nn.GELU,
+    "gelu-tanh": GELUTanh,
+    "relu2": ReLUSquared,
+    "silu": nn.SiLU,
+    "sigmoid": nn.Sigmoid,
+}
+
+
 @final
 class MLP(nn.Module):
     def __init__(self, dims: Dims, inner: int, *, activation: str) -> None:
         super().__init__()
         self.up = start(nn.Linear(dims.width, inner, bias=dims.bias), "up")
         self.down = start(nn.Linear(inner, dims.width, bias=dims.bias), "down", writes_residual=True)
-        self.activation = {"relu": nn.ReLU, "gelu": nn.GELU, "gelu-tanh": GELUTanh}[activation]()
+        self.activation = ACTIVATIONS[activation]()
         self.neurons = Tap("batch position neuron")
 
     def forward(self, x_BTD: Tensor) -> Tensor:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Any, ClassVar, Literal, final
 
+import torch
+import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -16,13 +18,18 @@ from glassformer.model.slots import NORMS, NormConfig
 class RMSConfig(NormConfig):
     """Divided by the root of the mean square, then a learned scale (Zhang and Sennrich 2019)."""
 
-    eps: float = Field(default=1e-6, gt=0)
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"scale": "offset"}, {"scale": "none"})
 
-    def build(self, dims: Dims) -> RMSNorm:
-        return RMSNorm(dims.width, eps=self.eps)
+    eps: float = Field(default=1e-6, gt=0)
+    scale: Literal["weight", "offset", "none"] = "weight"
+    """weight: times w, which starts at 1; offset: times 1 + w, which starts at 0 (Gemma), so that weight decay pulls the scale
+    to 1; none: no scale (nanochat)."""
+
+    def build(self, dims: Dims) -> nn.Module:
+        return RMSNorm(dims.width, eps=self.eps) if self.scale == "weight" else OwnScaleRMSNorm(dims, self)
 
     def parameters(self, dims: Dims) -> int:
-        return dims.width
+        return 0 if self.scale == "none" else dims.width
 
 
 @final
@@ -31,3 +38,17 @@ class RMSNorm(nn.RMSNorm):
 
     def forward(self, x_BTD: Tensor) -> Tensor:
         return super().forward(x_BTD).to(x_BTD.dtype)
+
+
+@final
+class OwnScaleRMSNorm(nn.Module):
+    """Times 1 + weight, or without a weight."""
+
+    def __init__(self, dims: Dims, config: RMSConfig) -> None:
+        super().__init__()
+        self.width, self.eps = dims.width, config.eps
+        self.weight = nn.Parameter(torch.zeros(dims.width)) if config.scale == "offset" else None
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        scale = None if self.weight is None else 1.0 + self.weight
+        return F.rms_norm(x_BTD, (self.width,), scale, self.eps).to(x_BTD.dtype)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import gc
 import os
 import platform
+import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,6 +46,7 @@ from glassformer.recipe_cost import plan_with
 from glassformer.run import Run, load
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import StudyDirectory, trial_lock
+from glassformer.study.packed_trials import record_of
 from glassformer.study.running.executors.base import Task
 from glassformer.study.running.executors.local import NEEDS_GPU
 from glassformer.study.running.parents import provide_parent
@@ -91,6 +94,8 @@ def perform(task: Task, *, own_process: bool = False) -> dict[str, Any]:
 def _process_settings(values: dict[str, Any]) -> Iterator[None]:
     """One thread, the driver's folder and its plugins; afterwards everything is restored, and nothing left in memory."""
     threads, folder, cwd = torch.get_num_threads(), os.getcwd(), values["cwd"]
+    if values.get("travels") and not Path(cwd).is_dir():  # a node with disks of its own
+        cwd = tempfile.gettempdir()
     if not Path(cwd).is_dir():
         raise ConfigError(
             f"{cwd} is not visible from {platform.node()}; start the study in a folder that all nodes share.",
@@ -134,6 +139,22 @@ def _inspect(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _trial(values: dict[str, Any]) -> dict[str, Any]:
+    """Runs one trial in the study's folder; on a node that does not see it, in one of the node, and answers with a record."""
+    if not values.get("travels") or StudyDirectory(Path(values["study"])).is_of_driver(values["travels"]):
+        return _trial_here(values)
+    place = Path(tempfile.gettempdir()) / f"glassformer-{values['travels']}"
+    own = {"study": str(place), "folder": str(place / Path(values["folder"]).relative_to(values["study"]))}
+    place.mkdir(parents=True, exist_ok=True)
+    try:
+        answer = _trial_here({**values, **own})
+    except Diverged as error:
+        return {"status": "diverged", "reason": str(error), "record": record_of(RunDirectory(Path(own["folder"])))}
+    answer = {**answer, "record": record_of(RunDirectory(Path(own["folder"])))} if answer["status"] == "finished" else answer
+    shutil.rmtree(own["folder"], ignore_errors=True)
+    return answer
+
+
+def _trial_here(values: dict[str, Any]) -> dict[str, Any]:
     folder = Path(values["folder"])
     if not Path(values["study"]).is_dir():
         raise ConfigError(

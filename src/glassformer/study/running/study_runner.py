@@ -7,6 +7,7 @@ only schedules: executors run the trials, and ``verdict`` judges them.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,6 +19,7 @@ from glassformer.foundation.plugins import loaded_plugins
 from glassformer.foundation.progress import Watcher, duration
 from glassformer.study.directory import REUSED, StudyDirectory
 from glassformer.study.history.attempts import record_earlier_studies, withdraw_attempts
+from glassformer.study.packed_trials import write_record
 from glassformer.study.planning.design import choose_design
 from glassformer.study.planning.plan import BASE, Resolve, StudyPlan, Trial
 from glassformer.study.planning.variant_data import differing_key, prepared_facts
@@ -50,8 +52,10 @@ class StudyRunner:
         watch: Watcher,
         store: TrialStore | None = None,
         baseline: str = "paired",
+        minutes: float | None = None,
     ) -> None:
-        """``store``: the cache of finished trials. ``baseline``: the design of a new study (paired, bank)."""
+        """``store``: the cache of finished trials. ``baseline``: the design of a new study (paired, bank). ``minutes``: of the
+        clock; after them no further trial is started."""
         self.plan, self.directory, self.resolve, self.watch = plan, directory, resolve, watch
         self.plugins = [str(Path(plugin).resolve()) for plugin in plugins]
         self.baseline = baseline
@@ -65,6 +69,8 @@ class StudyRunner:
         self._stop, self._in_ledger = StopSignal(), False
         self._done: dict[str, TrialResult] = {}
         self._seconds_spent = 0.0
+        self._ends = None if minutes is None else time.monotonic() + 60.0 * minutes
+        self._longest = 0.0  # seconds of the longest trial of this session
 
     def run(self) -> Study:
         """Runs every planned look, or until all changes are decided, or until the budget is used up."""
@@ -235,6 +241,8 @@ class StudyRunner:
         trials = [trial for trial in self.plan.trials(seeds, self._adapted()) if trial.variant in (BASE, *undecided)]
         if not self._fits_budget(trials, seeds):
             return False
+        if self._time_is_up() and any(not self._read(trial).done for trial in trials):
+            return False
         results = self._complete(trials)
         baseline_failed = any(one.trial.variant == BASE and one.problem is not None for one in results)
         complete = all(one.status != "pending" for one in results if self._is_trainable(one.trial.variant))
@@ -257,7 +265,12 @@ class StudyRunner:
         return cost <= left
 
     def _budget_used_up(self) -> bool:
-        return self.plan.budget_hours is not None and self._seconds_spent > 3600.0 * self.plan.budget_hours
+        hours = self.plan.budget_hours
+        return self._time_is_up() or (hours is not None and self._seconds_spent > 3600.0 * hours)
+
+    def _time_is_up(self) -> bool:
+        """Whether a further trial, as long as the longest so far, would end after the last of ``minutes``."""
+        return self._ends is not None and time.monotonic() + self._longest > self._ends
 
     def _spent_before(self) -> float:
         """Seconds spent on the trials trained in this study, tuning included. 0 without a budget, where nobody needs it."""
@@ -336,13 +349,19 @@ class StudyRunner:
         for task, answer in self._run_tasks(tasks, progress, by_label):
             trial, seconds = by_label[task.label], float(answer.get("seconds", 0.0))
             usable = self._record_outcome(trial, answer)
-            if self._store is not None and self._read(trial).done:
+            if self._store is not None and self._read(trial).done and "record" not in answer:
                 self._store.save(trial, self._read(trial))
             progress.end(trial, usable=usable, seconds=seconds)
             self._seconds_spent += seconds
+            self._longest = max(self._longest, seconds)
             if self._budget_used_up() and (cancelled := self._get_executor().withdraw(unless=lambda task: False)):
-                hours, count = self.plan.budget_hours, len(cancelled)
-                self.watch.say(f"The budget of {hours:g} hours is used up: {count} trials are not started. {LARGER_BUDGET}")
+                if self._time_is_up():
+                    self.watch.say(f"Time is up: {len(cancelled)} trials are not started. The same command continues.")
+                else:
+                    hours = f"{self.plan.budget_hours:g}"
+                    self.watch.say(
+                        f"The budget of {hours} hours is used up: {len(cancelled)} trials are not started. {LARGER_BUDGET}"
+                    )
             if not usable and trial.variant == BASE and trial.area == "trials":
                 self._cancel_changes(trial)
 
@@ -366,6 +385,7 @@ class StudyRunner:
             "check_trained": self.plan.checks_trained(trial),
             "store": self._store is not None,
             "planned_flops": planned,
+            "travels": self.directory.mark_for_nodes() if self._get_executor().travels else None,
         }
         return Task("trial", trial.label, values)
 
@@ -374,6 +394,8 @@ class StudyRunner:
         for note in answer.get("notes", ()):
             self.watch.say(note)
         status = answer.get("status", "failed")
+        if "record" in answer:
+            write_record(self.directory.trial(trial), answer["record"])
         if status == "finished":
             self.failures.pop((trial.variant, trial.seed), None)
             result = self._read(trial)

@@ -83,8 +83,8 @@ def _read(
         return TrialResult(trial, "diverged", str(state.get("reason", "")), Problem.DIVERGED)
     if status == "failed":
         return TrialResult(trial, "failed", str(state.get("reason", "")), Problem.MISSING)
-    steps = run.steps()
-    file = run.evaluation_file(split, steps[-1]) if steps else None
+    step = [state.get("step"), *run.steps()][-1]  # a trial that came without its weights has no checkpoint
+    file = run.evaluation_file(split, step) if step is not None else None
     if status != "finished" or file is None or not file.is_file():
         return TrialResult(trial, "pending")
     evaluation = Evaluation.read(file)

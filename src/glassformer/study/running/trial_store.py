@@ -18,7 +18,7 @@ import numpy as np
 from glassformer.data.disk_cache import cache_folder, cached_folder
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import GlassformerError, RunError
-from glassformer.foundation.files import code_sha256, read_json, sha256_of_file, write_json
+from glassformer.foundation.files import read_json, sha256_of_file, training_code_sha256, write_json
 from glassformer.foundation.plugins import loaded_plugins, plugin_checksums
 from glassformer.foundation.progress import Watcher
 from glassformer.foundation.registry import unrecorded_parts
@@ -34,12 +34,14 @@ AREA = "trials"
 MANIFEST = "kept.json"
 SCHEMA = 1
 COPIED = 50_000_000  # bytes up to which a file is copied, not hard-linked
-MACHINE = ("glassformer", "python", "torch", "device_name", "precision", "threads", "cpu")
+MACHINE = ("python", "torch", "device_name", "precision", "threads", "cpu")
 """Fields of the environment that two trials must share, besides the code, to be bit-identical."""
 
 
 def machine_of(environment: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: environment.get(key) for key in MACHINE}
+    """On a GPU the processor beside it has no part in the numbers."""
+    on_gpu = str(environment.get("device", "")).startswith("cuda")
+    return {key: environment.get(key) for key in MACHINE if not (on_gpu and key == "cpu")}
 
 
 def trial_key(
@@ -59,7 +61,7 @@ def trial_key(
     if weights is None or not machine:
         return None
     own = f"{'parent ' if parent else ''}{recipe_fingerprint(recipe)}"
-    build = fingerprint([code_sha256(), dict(machine)])
+    build = fingerprint([training_code_sha256(), dict(machine)])
     return fingerprint([own, data, plugin_checksums(plugins), weights, build])[:40]
 
 

@@ -195,8 +195,10 @@ class _Units:
         if self.groups is not None:
             grouped = [by_group(arm, self.weights, self.groups) for arm in arms]
             arms, weights = [values for values, _ in grouped], grouped[0][1]
-        analyse = two_way_effects if base is None else unpaired
-        return analyse(*arms, weights, blocks=self.blocks and self.groups is None)
+        blocks = self.blocks and self.groups is None
+        if base is None:
+            return two_way_effects(arms[0], weights, blocks=blocks)
+        return unpaired(arms[0], arms[1], weights, blocks=blocks)
 
     def seed_means(self, values: Floats) -> Floats:
         used = self.weights > 0.0

@@ -1,4 +1,4 @@
-"""Models: streaming generation with the alternatives of each token, question answering, tokenization."""
+"""Models: streaming generation with the alternatives of each token, question answering, translation, tokenization."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from starlette.routing import Route
 from glassformer.foundation.config import Config
 from glassformer.foundation.errors import UsageError
 from glassformer.runs.directory import RunDirectory
+from glassformer.runs.overview import abilities_of
 from glassformer.web.app_state import AppState, json_route, state_of
 from glassformer.web.replies import body, dumped, error_reply, text_of
 
@@ -108,6 +109,25 @@ def ask(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     return {"answers": [one.to_dict() for one in answers]}
 
 
+class TranslateRequest(Config):
+    """The request; rules as in ``glassformer translate``."""
+
+    run: str
+    texts: list[str]
+    beams: int = 4
+    checkpoint: str | int = "last"
+
+
+def translate(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
+    """The JSON that ``glassformer translate --json`` prints."""
+    options = TranslateRequest.parse(values)
+    if not 1 <= options.beams <= MOST_BEAMS:
+        raise UsageError(f"beams={options.beams} cannot be used here: give 1 to {MOST_BEAMS}.")
+    run = state.worker.run(state.folder.run(options.run))
+    found = run.translate(options.texts, beams=options.beams, checkpoint=options.checkpoint)
+    return {"translations": [one.to_dict() for one in found]}
+
+
 def tokens(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """How a run's tokenizer merges a text step by step: the JSON of ``glassformer tokenizer show``."""
     from glassformer.data.tokenizers.files import load_tokenizer
@@ -129,24 +149,13 @@ def tokens(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
 def abilities(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """The abilities of a run: whether it generates, whether it answers, its checkpoints and film."""
     directory = state.folder.run(text_of(values, "run"))
-    recipe = directory.read_recipe()
-    objective, model = recipe.get("objective", "next-token"), recipe.get("model") or {}
-    kind = str(objective["kind"] if isinstance(objective, dict) else objective)
-    return {
-        "objective": kind,
-        "generates": bool(model.get("causal", True)) and kind not in ("labels", "retrieval"),
-        "answers": "answers" in str(objective),
-        "checkpoints": directory.steps(),
-        "film": directory.film(),
-        "layers": model.get("layers"),
-        "heads": model.get("heads"),
-        "context": model.get("context"),
-    }
+    return {**abilities_of(directory.read_recipe()), "checkpoints": directory.steps(), "film": directory.film()}
 
 
 ROUTES = [
     Route("/api/generate", generate, methods=["POST"]),
     json_route("POST", "/api/ask", ask, worker=True),
+    json_route("POST", "/api/translate", translate, worker=True),
     json_route("GET", "/api/tokens", tokens),
     json_route("GET", "/api/run/abilities", abilities),
 ]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +154,7 @@ def test_the_task_of_a_lost_node_is_done_by_another(cluster, nodes, tmp_path):
 
 OWN = """
 import json, sys, warnings
-from contextlib import closing
+from contextlib import closing, suppress
 warnings.simplefilter("ignore")
 from glassformer.study.running.executors.base import Ended, Task
 from glassformer.study.running.executors.ray import RayExecutor
@@ -168,3 +171,80 @@ def test_without_an_address_a_ray_of_its_own_is_started_and_ended(tmp_path):
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=570, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.split("\n")[-2] == '{"0": "failed", "1": "failed", "2": "failed"}'
+
+
+STUDY_ON_RAY = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+from glassformer.study.compare import compare
+recipe, vary, out, address = json.loads(sys.argv[1])
+study = compare(recipe, vary, seeds=2, out=out, on="ray", address=address, store=False)
+print(json.dumps({name: study.seed_values(name).tolist() for name in ("base", "model.positions=none")}))
+"""
+
+
+def wait_for_listener(address: str) -> None:
+    host, port = address.split(":")
+    end = time.monotonic() + 180
+    while time.monotonic() < end:
+        with suppress(OSError), socket.create_connection((host, int(port)), 5):
+            return
+        time.sleep(0.2)
+    raise AssertionError(f"nothing listens at {address}")
+
+
+@pytest.mark.slow
+def test_a_node_with_disks_of_its_own_sends_records(recipe, text_file, tmp_path):
+    """A head without cores, and one node that does not see the study's folder: an empty disk is mounted over it."""
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    alone = ["unshare", "--mount", "sh", "-c", f'mount -t tmpfs tmpfs {hidden} && exec "$@"', "sh"]
+    if subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("needs root, for a mount of its own")
+    text = tmp_path / "letters.txt"  # texts are on every node
+    text.write_text(text_file.read_text())
+    recipe["data"]["path"], recipe["training"]["steps"] = str(text), 6
+    vary = {"model.positions": ["none"]}
+    here = compare(recipe, vary, seeds=2, out=tmp_path / "here", on="inline", store=False)
+    source = str(Path(glassformer.__file__).parents[1])
+    environment = {**os.environ, "PYTHONPATH": source, "RAY_USAGE_STATS_ENABLED": "0", "OMP_NUM_THREADS": "1"}
+    environment["RAY_AUTH_MODE"] = "disabled"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    program, plain = str(Path(sys.executable).with_name("ray")), ["--block", "--object-store-memory", str(80 << 20)]
+    at = ["--port", address.split(":")[1], "--node-ip-address", "127.0.0.1", "--include-dashboard", "false"]
+    head = [program, "start", "--head", *at, "--num-cpus", "0", *plain]
+    node = [*alone, program, "start", "--address", address, "--num-cpus", "1", *plain]
+    cluster = []
+    try:
+        for words in (head, node):
+            quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+            cluster.append(subprocess.Popen(words, env=environment, start_new_session=True, **quiet))
+            wait_for_listener(address)
+        asked = json.dumps([recipe, vary, str(hidden / "there"), address])
+        words = [sys.executable, "-c", STUDY_ON_RAY, asked]
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=500, check=False, cwd=hidden)
+        assert done.returncode == 0, done.stderr[-2000:]
+        found = json.loads(done.stdout.splitlines()[-1])
+        assert found == {name: here.seed_values(name).tolist() for name in found}
+        assert not list(hidden.rglob("*.safetensors"))  # records, no weights
+        assert len(list(hidden.rglob("state.json"))) == 4
+    finally:
+        for one in reversed(cluster):
+            os.killpg(one.pid, signal.SIGTERM)
+            one.wait(60)
+
+
+def test_slots_follow_gpus_and_shares(monkeypatch):
+    """The bookkeeping alone: no machine here has a GPU."""
+    executor = RayExecutor.__new__(RayExecutor)
+    resources = {"CPU": 16.0, "GPU": 2.0}
+    executor._ray = type("Resources", (), {"cluster_resources": staticmethod(lambda: resources)})
+    executor._fixed, executor._jobs = None, None
+    for share, slots in ((1 / 6, 12), (0.5, 4), (1, 2), (2, 1), (0.0, 16)):
+        executor._share = share
+        assert executor._slots() == slots
+    executor._share, executor._jobs = 0.5, 3
+    assert executor._slots() == 3
+    assert executor.gpus == 2

@@ -66,6 +66,11 @@ class Executor(ABC):
         """How many GPUs the tasks share; 0 where that is not known."""
         return 0
 
+    @property
+    def travels(self) -> bool:
+        """Whether a task may run where the study's folder is not seen, so that a trial comes back as a record."""
+        return False
+
     def fit(self, needed_bytes: int) -> None:
         """Sets the memory that a task needs: where tasks share a GPU, no more of them run at once than fit."""
         return None

@@ -1,7 +1,7 @@
 """Tasks on a Ray cluster: the same work as Ray tasks, one core (and a share of a GPU) each, tried again when a node is lost.
 
-Ray is an optional extra and is imported only here. Nothing is sent anywhere: no dashboard, no usage statistics. Nodes see
-the study's folder under the same path as the driver, so that runs are written where the driver reads them.
+Ray is an optional extra and is imported only here. Nothing is sent anywhere: no dashboard, no usage statistics. A node that
+sees the study's folder writes there; from any other a trial comes back as a record without weights (study/packed_trials.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, final
 
 from glassformer.foundation.errors import MissingDependency, UsageError
 from glassformer.study.running.executors.base import ATTEMPTS, Ended, Event, Executor, Started, Task, Waiting
-from glassformer.study.running.executors.local import PER_GPU, POLL_SECONDS
+from glassformer.study.running.executors.local import ONE_THREAD, PER_GPU, POLL_SECONDS, per_gpu
 
 CONNECT_SECONDS = 10.0  # to wait for an answer at an address
 
@@ -22,19 +22,39 @@ CONNECT_SECONDS = 10.0  # to wait for an answer at an address
 class RayExecutor(Executor):
     """``address``: of a running cluster (``auto``: the one of this machine); None starts one for the time of the study."""
 
-    def __init__(self, *, address: str | None = None, jobs: int | None = None, gpu_share: float | None = None) -> None:
+    def __init__(self, *, address: str | None = None, jobs: int | None = None, gpus_per_trial: float | None = None) -> None:
+        """``gpus_per_trial``: a number or a fraction; None: as many share a GPU as its memory takes, at most ``PER_GPU``."""
         super().__init__()
         self._ray, self._ours = _connected(address, jobs)
-        if gpu_share is None:  # small models leave most of a GPU idle
-            gpu_share = 1 / PER_GPU if self._ray.cluster_resources().get("GPU", 0) else 0.0
-        options = {"num_cpus": 1, "num_gpus": gpu_share, "max_retries": ATTEMPTS - 1}
-        self._perform = self._ray.remote(**options)(_perform)
+        self._fixed, self._share = gpus_per_trial, gpus_per_trial
+        if self._share is None:  # small models leave most of a GPU idle
+            self._share = 1 / PER_GPU if self.gpus else 0.0
+        self._perform = self._ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(_perform)
         self._jobs = jobs
+        self._gpu_bytes: int | None = None
         self._running: dict[Any, Task] = {}
 
+    @property
+    def gpus(self) -> int:
+        return 0 if self._fixed == 0 else int(self._ray.cluster_resources().get("GPU", 0))
+
+    @property
+    def travels(self) -> bool:
+        return True
+
+    def fit(self, needed_bytes: int) -> None:
+        if self._fixed is not None or not self.gpus or not needed_bytes:
+            return
+        if self._gpu_bytes is None:  # asked once, on a node: the driver may have no GPU
+            self._gpu_bytes = int(self._ray.get(self._ray.remote(num_cpus=0, num_gpus=1 / PER_GPU)(_free_gpu_bytes).remote()))
+        self._share = 1 / per_gpu(needed_bytes, self._gpu_bytes) if self._gpu_bytes else self._share
+
     def _slots(self) -> int:
-        """How many tasks run at once; a cluster may grow or shrink."""
-        total = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+        """How many tasks run at once, by cores and by GPUs; a cluster may grow or shrink."""
+        resources = self._ray.cluster_resources()
+        total = max(1, int(resources.get("CPU", 1)))
+        if self._share:
+            total = max(1, min(total, int(resources.get("GPU", 0) / self._share + 1e-9)))
         return total if self._jobs is None else min(total, self._jobs)
 
     def run(self, tasks: Sequence[Task]) -> Iterator[Event]:
@@ -43,7 +63,7 @@ class RayExecutor(Executor):
             # Not all at once: what was handed to Ray cannot be withdrawn, and a pair should finish before the next begins.
             while self._waiting and len(self._running) < self._slots():
                 task = self._waiting.popleft()
-                self._running[self._perform.remote(task.to_dict())] = task
+                self._running[self._perform.options(num_gpus=self._share).remote(task.to_dict())] = task
                 yield Started(task)
             ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=POLL_SECONDS)
             if not ready:
@@ -75,10 +95,17 @@ class RayExecutor(Executor):
 
 
 def _perform(task: dict[str, Any]) -> dict[str, Any]:
-    """Runs on the node, and imports torch only there."""
+    """Runs on the node, in a process that does nothing else, and imports torch only there."""
+    os.environ |= ONE_THREAD  # torch reads it when it is imported
     from glassformer.study.running.perform_task import perform
 
-    return perform(Task.from_dict(task))
+    return perform(Task.from_dict(task), own_process=True)
+
+
+def _free_gpu_bytes() -> int:
+    import torch
+
+    return int(torch.cuda.mem_get_info()[0]) if torch.cuda.is_available() else 0
 
 
 def _connected(address: str | None, jobs: int | None) -> tuple[Any, bool]:
@@ -94,7 +121,7 @@ def _connected(address: str | None, jobs: int | None) -> tuple[Any, bool]:
     own: dict[str, Any] = {"include_dashboard": False, "num_cpus": jobs} if address is None else {}
     try:
         ray.init(address=address or "local", log_to_driver=False, configure_logging=False, **own)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except (ConnectionError, ValueError, RuntimeError, ray.exceptions.AuthenticationError) as error:
         raise UsageError(f"--address {address}: no Ray cluster answers there ({error}).", reason="no-ray-cluster") from error
     return ray, True
 

@@ -1,0 +1,150 @@
+"""What a classifier's probabilities are worth: a temperature, thresholds for abstaining, and whether a text is unlike all seen.
+
+Fitted on held-out texts: the temperature divides the scores (Guo et al. 2017, with Platt's targets, so that a perfect
+validation split does not make every answer certain); a threshold is chosen for a wanted precision or coverage. A text is
+unlike anything seen if its vector is farther from the nearest training texts than those of 99 % of the held-out texts (Sun et
+al. 2022), or if the tokenizer knows fewer than half of its tokens. Imports no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self, final
+
+import numpy as np
+
+from glassformer.evaluation.interval_estimates import wilson
+from glassformer.foundation.errors import UsageError
+
+SCHEMA = 1
+NEAREST = 3
+"""Training texts whose mean distance counts."""
+USUAL = 0.99
+"""The share of held-out texts that are not called unlike: one in a hundred is a false alarm."""
+MOST_UNKNOWN = 0.5
+_COLDEST, _HOTTEST = 1 / 20, 20.0
+
+
+@final
+@dataclass(frozen=True)
+class Threshold:
+    """Answers below ``confidence`` are withheld. ``precision`` and ``coverage``: what that gave on the held-out texts."""
+
+    confidence: float
+    precision: dict[str, Any]
+    coverage: dict[str, Any]
+
+    def sentence(self) -> str:
+        low, high = self.precision["low"], self.precision["high"]
+        return (
+            f"Answers below {self.confidence:.3f} are withheld: on validation {self.coverage['value']:.1%} of "
+            f"{self.coverage['n']} texts were answered, {self.precision['value']:.1%} [{low:.1%}, {high:.1%}] of them right."
+        )
+
+
+@final
+@dataclass(frozen=True)
+class Reference:
+    """The held-out texts and the training texts as a classifier sees them."""
+
+    step: int
+    temperature: float
+    confidence_N: np.ndarray  # of the held-out texts, with the temperature
+    right_N: np.ndarray
+    center_D: np.ndarray
+    known_MD: np.ndarray  # training texts, of length 1
+    limit: float
+    """The distance beyond which a text is unlike anything seen."""
+
+    @classmethod
+    def fit(
+        cls, step: int, log_probabilities_NC: np.ndarray, labels_N: np.ndarray, held_out_ND: np.ndarray, train_MD: np.ndarray
+    ) -> Self:
+        temperature = fit_temperature(log_probabilities_NC, labels_N)
+        probabilities_NC = tempered(log_probabilities_NC, temperature)
+        right_N = probabilities_NC.argmax(axis=1) == labels_N
+        center_D = train_MD.mean(axis=0)
+        known_MD = _unit(train_MD - center_D).astype(np.float16)
+        draft = cls(step, temperature, probabilities_NC.max(axis=1), right_N, center_D, known_MD, np.inf)
+        limit = float(np.quantile(draft.distances(held_out_ND), USUAL))
+        return cls(step, temperature, draft.confidence_N, right_N, center_D, known_MD, limit)
+
+    def distances(self, vectors_ND: np.ndarray) -> np.ndarray:
+        """float64 [N]: one minus the cosine, the mean of the nearest training texts."""
+        similar_NM = _unit(vectors_ND - self.center_D).astype(np.float32) @ self._known_DM
+        nearest = min(NEAREST, similar_NM.shape[1])
+        return 1.0 - np.partition(similar_NM, -nearest, axis=1)[:, -nearest:].mean(axis=1).astype(np.float64)
+
+    @cached_property
+    def _known_DM(self) -> np.ndarray:
+        return np.ascontiguousarray(self.known_MD.T.astype(np.float32))
+
+    def for_precision(self, wanted: float) -> Threshold:
+        """The lowest threshold at which at least the share ``wanted`` of the answers is right."""
+        order = np.argsort(-self.confidence_N, kind="stable")
+        sure, right = self.confidence_N[order], self.right_N[order]
+        share = np.cumsum(right) / np.arange(1, len(right) + 1)
+        last_of_ties = np.append(sure[1:] < sure[:-1], True)  # a threshold cannot part equal confidences
+        enough = np.flatnonzero((share >= wanted) & last_of_ties)
+        if not len(enough):
+            raise UsageError(
+                f"--precision {wanted} is reached at no threshold on the {len(right)} validation texts; the most confident "
+                f"answers are {share[last_of_ties].max():.1%} right at best. Ask for less.",
+                reason="precision-not-reached",
+            )
+        return self._at(float(sure[enough[-1]]))
+
+    def for_coverage(self, wanted: float) -> Threshold:
+        """The highest threshold at which at least the share ``wanted`` of the texts is answered."""
+        sure = np.sort(self.confidence_N)[::-1]
+        return self._at(float(sure[max(0, int(np.ceil(wanted * len(sure))) - 1)]))
+
+    def _at(self, confidence: float) -> Threshold:
+        answered = self.confidence_N >= confidence
+        precision = wilson(int(self.right_N[answered].sum()), int(answered.sum()))
+        return Threshold(confidence, precision.to_dict(), wilson(int(answered.sum()), len(answered)).to_dict())
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        numbers = np.array([SCHEMA, self.step, self.temperature, self.limit])
+        names = ("confidence_N", "right_N", "center_D", "known_MD")
+        return {"numbers": numbers, **{name: getattr(self, name) for name in names}}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self | None:
+        """The inverse of ``arrays``; None for those of another version."""
+        schema, step, temperature, limit = arrays["numbers"].tolist()
+        if schema != SCHEMA:
+            return None
+        names = ("confidence_N", "right_N", "center_D", "known_MD")
+        return cls(int(step), temperature, **{name: arrays[name] for name in names}, limit=limit)
+
+
+def tempered(log_probabilities_NC: np.ndarray, temperature: float) -> np.ndarray:
+    """Probabilities with the scores divided by ``temperature``."""
+    scores_NC = log_probabilities_NC / temperature
+    odds_NC = np.exp(scores_NC - scores_NC.max(axis=1, keepdims=True))
+    return np.asarray(odds_NC / odds_NC.sum(axis=1, keepdims=True))
+
+
+def fit_temperature(log_probabilities_NC: np.ndarray, labels_N: np.ndarray) -> float:
+    """The temperature of the largest likelihood of (n + 1) / (n + 2) for the true label, the rest shared by the others."""
+    from scipy.optimize import minimize_scalar
+
+    count, classes = log_probabilities_NC.shape
+    true = (count + 1) / (count + 2)
+    targets_NC = np.full((count, classes), (1 - true) / max(1, classes - 1))
+    targets_NC[np.arange(count), labels_N] = true
+
+    def cost(log_temperature: float) -> float:
+        scores_NC = log_probabilities_NC / np.exp(log_temperature)
+        total_N = np.logaddexp.reduce(scores_NC, axis=1)
+        return -float((targets_NC * (scores_NC - total_N[:, None])).sum())
+
+    found = minimize_scalar(cost, bounds=(np.log(_COLDEST), np.log(_HOTTEST)), method="bounded")
+    return float(np.exp(found.x))
+
+
+def _unit(vectors_ND: np.ndarray) -> np.ndarray:
+    return vectors_ND / np.maximum(np.linalg.norm(vectors_ND, axis=1, keepdims=True), 1e-12)

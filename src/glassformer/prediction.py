@@ -1,0 +1,211 @@
+"""A classifier and texts -> labels with probabilities, withheld where they are unsure; and the same for a table, row by row.
+
+Batches hold texts of similar length. Probabilities have the temperature that the run's validation texts ask for (``decision``),
+and each prediction says whether its text is unlike anything seen. A table is read and written in pieces, so its length does
+not matter, and all its columns stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
+
+import numpy as np
+import torch
+
+from glassformer.data.labels.label_batches import EncodedTexts, encoded_texts, in_order
+from glassformer.data.labels.labelled_texts import LabelledTexts, unlabelled_texts
+from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.evaluation.decision import MOST_UNKNOWN, Reference, tempered
+from glassformer.evaluation.token_losses import evaluating
+from glassformer.foundation.errors import UsageError
+from glassformer.model.network import Network
+from glassformer.objectives.labels import as_batch, scores_and_features
+
+MOST_FITTED = 5000
+"""Training and validation texts that a reference is fitted on."""
+PIECE = 2048
+"""Rows of a table that are predicted at a time, sorted by length."""
+ADDED = ("predicted", "confidence", "abstained", "unlike")
+
+
+class Scores(NamedTuple):
+    """Of N texts: log probabilities, the mean of the vectors of each, and the share of tokens that the tokenizer lacks."""
+
+    log_probabilities_NC: np.ndarray
+    vectors_ND: np.ndarray
+    unknown_N: np.ndarray
+
+
+@torch.no_grad()
+def score_texts(network: Network, tokenizer: Tokenizer, items: LabelledTexts, *, context: int, batch_size: int = 32) -> Scores:
+    """What the network gives for texts, in evaluation mode, in batches of similar length."""
+    texts = encoded_texts(tokenizer, items, context)
+    device = next(network.parameters()).device
+    found: list[Any] = [None, None]
+    with evaluating(network):
+        for at, rows in in_order(texts, batch_size):
+            batch = as_batch(rows).to(device)
+            scores_BC, features_BTD = scores_and_features(network, batch)
+            seen_BT1 = (~batch["hidden"]).unsqueeze(-1)
+            vectors_BD = (features_BTD[:, -seen_BT1.shape[1] :] * seen_BT1).sum(1) / seen_BT1.sum(1)
+            for place, part in enumerate((torch.log_softmax(scores_BC.double(), dim=1), vectors_BD.double())):
+                if found[place] is None:
+                    found[place] = np.zeros((len(texts), part.shape[1]))
+                found[place][at] = part.cpu().numpy()
+    return Scores(found[0], found[1], _unknown(texts, tokenizer))
+
+
+def _unknown(texts: EncodedTexts, tokenizer: Tokenizer) -> np.ndarray:
+    if tokenizer.unknown_id is None:
+        return np.zeros(len(texts))
+    return np.array([float(np.mean(ids == tokenizer.unknown_id)) for ids in texts.ids])
+
+
+def fit_reference(
+    network: Network, tokenizer: Tokenizer, train: LabelledTexts, held_out: LabelledTexts, *, context: int, step: int
+) -> Reference:
+    """The reference of a network, from at most ``MOST_FITTED`` texts of each split."""
+
+    def some(items: LabelledTexts) -> LabelledTexts:
+        if len(items) <= MOST_FITTED:
+            return items
+        return items[sorted(np.random.default_rng(0).permutation(len(items))[:MOST_FITTED].tolist())]
+
+    train, held_out = some(train), some(held_out)
+    seen, new = (score_texts(network, tokenizer, items, context=context) for items in (train, held_out))
+    return Reference.fit(step, new.log_probabilities_NC, held_out.labels, new.vectors_ND, seen.vectors_ND)
+
+
+@final
+@dataclass(frozen=True)
+class Prediction:
+    """``label`` is None where the answer is withheld. ``unlike``: the text is unlike anything seen; None: not known."""
+
+    label: str | None
+    confidence: float
+    probabilities: dict[str, float]
+    abstained: bool = False
+    unlike: bool | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "label": self.label,
+            "confidence": self.confidence,
+            "abstained": self.abstained,
+            "unlike": self.unlike,
+            "probabilities": self.probabilities,
+        }
+
+    def columns(self) -> dict[str, Any]:
+        """The columns that a table gets."""
+        every = {f"p({name})": chance for name, chance in self.probabilities.items()}
+        return {
+            "predicted": self.label,
+            "confidence": self.confidence,
+            "abstained": self.abstained,
+            "unlike": self.unlike,
+            **every,
+        }
+
+
+@final
+class Predictor:
+    """A network ready to predict. ``reference``: None where the run's texts are gone; then probabilities are as they come."""
+
+    def __init__(
+        self,
+        network: Network,
+        tokenizer: Tokenizer,
+        label_names: Sequence[str],
+        *,
+        context: int,
+        reference: Reference | None,
+        batch_size: int = 32,
+    ) -> None:
+        self.network, self.tokenizer, self.label_names = network, tokenizer, tuple(label_names)
+        self.context, self.reference, self.batch_size = context, reference, batch_size
+
+    def threshold(
+        self, *, precision: float | None = None, coverage: float | None = None, abstain_below: float | None = None
+    ) -> tuple[float | None, str | None]:
+        """(the confidence below which answers are withheld, a sentence about it); at most one of the three is given."""
+        given = {"--precision": precision, "--coverage": coverage, "--abstain-below": abstain_below}
+        chosen = {name: value for name, value in given.items() if value is not None}
+        if len(chosen) > 1:
+            raise UsageError(f"{' and '.join(chosen)} are two rules for abstaining; give one of them.", reason="two-rules")
+        for name, value in chosen.items():
+            if not 0 < value <= 1:
+                raise UsageError(f"{name} {value} is not a share; give a number above 0 and up to 1.", reason="not-a-share")
+        if abstain_below is not None or not chosen:
+            return abstain_below, None
+        if self.reference is None:
+            raise UsageError(
+                f"{next(iter(chosen))} needs the run's validation texts, which are not there; give --abstain-below P.",
+                reason="no-validation",
+            )
+        found = (
+            self.reference.for_precision(precision) if precision is not None else self.reference.for_coverage(coverage or 1.0)
+        )
+        return found.confidence, found.sentence()
+
+    def predict(
+        self,
+        texts: Sequence[str],
+        *,
+        pairs: Sequence[str] | None = None,
+        abstain_below: float | None = None,
+        temperature: bool = True,
+    ) -> list[Prediction]:
+        """A prediction for each text. ``temperature``: False for the probabilities as the network gives them."""
+        items = unlabelled_texts("text", texts, self.label_names, pairs)
+        scores = score_texts(self.network, self.tokenizer, items, context=self.context, batch_size=self.batch_size)
+        reference = self.reference
+        heat = reference.temperature if reference is not None and temperature else 1.0
+        probabilities_NC = tempered(scores.log_probabilities_NC, heat)
+        unlike: list[bool | None] = [None] * len(items)
+        if reference is not None:
+            far_N = reference.distances(scores.vectors_ND) > reference.limit
+            unlike = (far_N | (scores.unknown_N > MOST_UNKNOWN)).tolist()
+        found = []
+        for row_C, far in zip(probabilities_NC.tolist(), unlike):
+            best = int(np.argmax(row_C))
+            withheld = abstain_below is not None and row_C[best] < abstain_below
+            every = dict(zip(self.label_names, row_C))
+            found.append(Prediction(None if withheld else self.label_names[best], row_C[best], every, withheld, far))
+        return found
+
+    def predict_rows(
+        self,
+        pieces: Iterable[list[dict[str, Any]]],
+        *,
+        text: str,
+        pair: str | None,
+        abstain_below: float | None,
+        temperature: bool = True,
+        progress: Callable[[int], None] = lambda rows: None,
+    ) -> Iterator[list[dict[str, Any]]]:
+        """Rows of a table with the columns of a prediction; a row without a text has them empty."""
+        for rows in pieces:
+            there = [at for at, row in enumerate(rows) if _filled(row, text) and (pair is None or _filled(row, pair))]
+            firsts = [str(rows[at][text]).strip() for at in there]
+            seconds = None if pair is None else [str(rows[at][pair]).strip() for at in there]
+            made = []
+            if there:
+                made = self.predict(firsts, pairs=seconds, abstain_below=abstain_below, temperature=temperature)
+            nothing = dict.fromkeys(self.columns(), None) | {"abstained": True}
+            found = [{**row, **nothing} for row in rows]
+            for at, prediction in zip(there, made):
+                found[at] |= prediction.columns()
+            progress(len(rows))
+            yield found
+
+    def columns(self) -> list[str]:
+        """The names of the columns that a table gets."""
+        return [*ADDED, *(f"p({name})" for name in self.label_names)]
+
+
+def _filled(row: dict[str, Any], column: str) -> bool:
+    value = row.get(column)
+    return value is not None and bool(str(value).strip())

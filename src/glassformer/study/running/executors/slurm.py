@@ -1,0 +1,175 @@
+"""Tasks as jobs of a SLURM cluster, through submitit: arrays of one core (and GPUs) each, queued again when preempted.
+
+submitit is an optional extra and is imported only here. It starts our function on a node; what a task gave is read from our own
+JSON file, never from its pickles. All nodes of such a cluster see the study's folder.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from glassformer.foundation.config import fingerprint
+from glassformer.foundation.errors import MissingDependency, UsageError
+from glassformer.foundation.files import read_json, write_json
+from glassformer.foundation.machine import cores
+from glassformer.study.running.executors.base import ATTEMPTS, Ended, Event, Executor, Started, Task, Waiting
+from glassformer.study.running.executors.local import ONE_THREAD, POLL_SECONDS
+
+WITHOUT_SLURM = "GLASSFORMER_SUBMITIT"
+"""Set to ``local``, jobs are processes of this machine: the same code without a cluster, for a trial run and for tests."""
+QUIET_SECONDS = 60.0
+"""A job that the cluster calls ended has this long to show its answer: network disks are late."""
+
+
+@dataclass
+class _Job:
+    task: Task
+    job: Any
+    attempt: int = 1
+    started: bool = False
+    gone_since: float | None = None
+
+
+@final
+class SlurmExecutor(Executor):
+    """``folder``: for tasks, answers and logs, seen by all nodes. ``jobs``: how many run at once; None: as SLURM decides."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        jobs: int | None = None,
+        gpus_per_trial: float | None = None,
+        partition: str | None = None,
+        hours: float = 4.0,
+    ) -> None:
+        super().__init__()
+        self.folder, cluster = folder, os.environ.get(WITHOUT_SLURM, "slurm")
+        try:
+            import submitit
+        except ImportError as error:
+            raise MissingDependency("--on slurm needs the package submitit: pip install 'glassformer[slurm]'.") from error
+        if cluster == "slurm" and shutil.which("sbatch") is None:
+            raise UsageError("--on slurm: there is no sbatch on this machine; start it on a login node.", reason="no-slurm")
+        if gpus_per_trial is not None and gpus_per_trial != int(gpus_per_trial):
+            raise UsageError(
+                f"--gpus-per-trial {gpus_per_trial:g} must be a whole number with --on slurm, which does not divide a GPU.",
+                reason="bad-gpus",
+            )
+        self._most = jobs or (cores() if cluster == "local" else None)
+        self._gpus = int(gpus_per_trial or 0)
+        folder.mkdir(parents=True, exist_ok=True)
+        self._submit = submitit.AutoExecutor(folder=folder / "submitit", cluster=cluster)
+        self._submit.update_parameters(
+            name="glassformer",
+            timeout_min=max(1, round(60 * hours)),
+            cpus_per_task=1,
+            gpus_per_node=self._gpus,
+            **({} if cluster == "local" else {"slurm_array_parallelism": jobs or 1000, "slurm_setup": _environment()}),
+            **({} if partition is None else {"slurm_partition": partition}),
+        )
+        self._running: list[_Job] = []
+
+    @property
+    def gpus(self) -> int:
+        return self._gpus
+
+    def _files(self, task: Task) -> tuple[Path, Path, Path]:
+        """The task, the mark of its start and its answer."""
+        place = self.folder / fingerprint([task.kind, task.label])[:24]
+        return place.with_suffix(".task.json"), place.with_suffix(".started"), place.with_suffix(".answer.json")
+
+    def run(self, tasks: Sequence[Task]) -> Iterator[Event]:
+        self._waiting.extend(tasks)
+        while self._waiting or self._running:
+            room = len(self._waiting) if self._most is None else self._most - len(self._running)
+            if self._waiting and room > 0:
+                self._start([self._waiting.popleft() for _ in range(min(room, len(self._waiting)))])
+            news = list(self._news())
+            yield from news
+            if not news:
+                time.sleep(POLL_SECONDS)
+                yield Waiting()
+
+    def _start(self, tasks: Sequence[Task]) -> None:
+        for task in tasks:
+            file, started, answer = self._files(task)
+            for old in (started, answer):
+                old.unlink(missing_ok=True)
+            write_json(file, task.to_dict())
+        jobs = self._submit.map_array(TrialJob(), [[str(file) for file in self._files(task)] for task in tasks])
+        self._running += [_Job(task, job) for task, job in zip(tasks, jobs)]
+
+    def _news(self) -> Iterator[Event]:
+        for one in list(self._running):
+            _, started, answer = self._files(one.task)
+            if not one.started and started.is_file():
+                one.started = True
+                yield Started(one.task)
+            if answer.is_file():
+                self._running.remove(one)
+                if not one.started:
+                    yield Started(one.task)
+                yield Ended(one.task, read_json(answer))
+            elif one.job.done():
+                one.gone_since = one.gone_since or time.monotonic()
+                if time.monotonic() - one.gone_since > (0.0 if self._most else QUIET_SECONDS) + POLL_SECONDS:
+                    self._running.remove(one)
+                    yield from self._lost(one)
+
+    def _lost(self, one: _Job) -> Iterator[Event]:
+        """A job that ended without an answer is queued again; the trial goes on from its last checkpoint."""
+        if self._stopping:
+            yield Ended(one.task, {"status": "stopped", "reason": "Stopped.", "signal": 15})
+        elif one.attempt < ATTEMPTS:
+            self._start([one.task])
+            self._running[-1].attempt = one.attempt + 1
+        else:
+            yield Ended(one.task, {"lost": f"its job was lost {ATTEMPTS} times (logs: {one.job.paths.stderr})"})
+
+    def withdraw(self, unless: Callable[[Task], bool]) -> list[Task]:
+        withdrawn = super().withdraw(unless)
+        for one in [one for one in self._running if not one.started and not unless(one.task)]:
+            one.job.cancel()
+            self._running.remove(one)
+            withdrawn.append(one.task)
+        return withdrawn
+
+    def stop(self) -> None:
+        super().stop()
+        for one in self._running:
+            one.job.cancel(check=False)  # comes as SIGTERM, which lets a trial finish its step and save
+
+    def close(self) -> None:
+        super().stop()
+        for one in self._running:
+            one.job.cancel(check=False)
+        self._running = []
+
+
+class TrialJob:
+    """What a node runs: reads the task, does it, writes the answer. submitit queues it again when its job is preempted."""
+
+    def __call__(self, files: Sequence[str]) -> None:
+        task, started, answer = (Path(file) for file in files)
+        os.environ |= ONE_THREAD  # torch reads it when it is imported
+        from glassformer.study.running.perform_task import perform
+
+        started.touch()
+        write_json(answer, perform(Task.from_dict(read_json(task)), own_process=True))
+
+    def checkpoint(self, files: Sequence[str]) -> Any:
+        from submitit.helpers import DelayedSubmission
+
+        return DelayedSubmission(self, files)
+
+
+def _environment() -> list[str]:
+    """Lines before our program in a job's script."""
+    return [f"export {name}={value}" for name, value in ONE_THREAD.items()]
