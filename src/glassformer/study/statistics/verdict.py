@@ -1,4 +1,6 @@
-"""All trials of a study -> one verdict per change: better, worse, same, not decided or invalid. The path from values to word:
+"""All trials of a study -> one verdict per change: better, worse, same, not decided or invalid.
+
+The path from values to word:
 
     d[s, i] = change - baseline          per seed s and document i (or group of documents), seeds of earlier studies included
     g = mean, V = SA/n + SB/m - SE/(nm)  two_way.py: crossed random effects, jackknife over documents, cosines over blocks
