@@ -58,7 +58,7 @@ def _list(json: bool) -> None:
     if json:
         print_json({"lessons": rows})
         return
-    table = [[row["lesson"], ", ".join(row["tasks"]), row["file"]] for row in rows]
+    table = [[name, ", ".join(task.name for task in tasks), file_name(name)] for name, tasks in TASKS.items()]
     print_table("Lessons (docs/course)", ["lesson", "to complete", "file"], table)
     out().print("glassformer course write N writes the file with blanks, glassformer course check N grades it.", markup=False)
 
