@@ -31,8 +31,9 @@ from glassformer.runs.baselines_file import load_arrays, save_baselines, unpacke
 from glassformer.runs.checkpoint import MODEL, Checkpoint, checkpoint_checksums, newest_for_inference
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.weights import load_weights, take_weights
-from glassformer.training.optimizer_set import OptimizerSet
-from glassformer.training.parallel.group import ALONE, Processes
+from glassformer.training.optimizer_set import OptimizerSet, optimizer_bytes
+from glassformer.training.parallel.group import ALONE, Group, Processes
+from glassformer.training.parallel.shard import Shards, chosen_form, refuse_if_not_cut
 from glassformer.training.step import TrainingLoss, TrainStep
 
 COUNTED_AT_ONCE = 1 << 22
@@ -169,9 +170,17 @@ def token_counts(tokens: np.ndarray, vocabulary: int) -> np.ndarray:
 
 def training_step(recipe: Recipe, network: Network, runtime: Runtime, processes: Processes = ALONE) -> TrainStep:
     """One training step of a recipe as it is written, with optimizers that have taken none."""
-    training = recipe.training
-    loss = TrainingLoss(network, recipe.objective, runtime, smoothing=training.label_smoothing)
-    return TrainStep(loss, OptimizerSet.of(training, network), training, runtime, recipe.seed, processes)
+    training, shards = recipe.training, None
+    if isinstance(processes, Group):
+        memory = optimizer_bytes(training.optimizer, network)
+        if chosen_form(training, network, memory, runtime.device) == "fsdp":
+            refuse_if_not_cut(network, training, runtime.device, processes)
+            shards = Shards(network, processes)
+    trained = network if shards is None else shards.network
+    loss = TrainingLoss(trained, recipe.objective, runtime, smoothing=training.label_smoothing)
+    if shards is not None:  # before the optimizers, which hold the parts of the weights
+        shards.cut(loss, list(trained.blocks), runtime.device)  # type: ignore[arg-type]
+    return TrainStep(loss, OptimizerSet.of(training, trained), training, runtime, recipe.seed, processes, shards)
 
 
 def batches_of(recipe: Recipe, data: PreparedData) -> BatchesByStep:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
 from glassformer.assembly import (
     Parent,
@@ -71,6 +72,7 @@ from glassformer.runs.records import MetricsLog
 from glassformer.runs.weights import saved_tensors, sum_of_bits
 from glassformer.training.parallel.group import ALONE, Alone, Group, Processes, ending_together, is_lost, join
 from glassformer.training.parallel.launch import number_of_processes
+from glassformer.training.parallel.shard import whole
 from glassformer.training.signals import StopRequested, StopSignal
 from glassformer.training.step import TrainStep
 from glassformer.training.step_acceleration import fastest_form, form_of
@@ -238,7 +240,7 @@ def train(
                 reason="fewer-steps-than-taken",
             )
         plain_step = training_step(recipe, network, runtime, group)
-        optimizers = plain_step.optimizers
+        optimizers, shards = plain_step.optimizers, plain_step.shards
         if checkpoint is not None:
             optimizers.load(checkpoint.optimizer)
         batches_on_device = batches.on(runtime.device)
@@ -275,7 +277,7 @@ def train(
             )
             last_good = 0 if checkpoint is None else checkpoint.step
             if group.place.world > 1 and last_good < steps:
-                group.require_same(_facts_of(recipe, data, runtime, plain_step))
+                group.require_same(_facts_of(recipe, data, runtime, saved_tensors(network)))
                 report = report.joined(require_processes(step, batches_on_device.batch(last_good), last_good, watch))
 
         # Everything fits. What an earlier process did beyond the checkpoint is removed; it is done again.
@@ -290,7 +292,9 @@ def train(
             # What the run is, written before its first step.
             if not folder.tokenizer_file.exists():
                 data.tokenizer.save(folder.tokenizer_file)
-            shared_by = [*recorded.get("processes", []), *([] if backend is None else [_shared_by(group, backend, last_good)])]
+            shared_by = list(recorded.get("processes", []))
+            if backend is not None:
+                shared_by.append(_shared_by(group, backend, plain_step, last_good))
             if not recorded:
                 facts = {
                     **environment(runtime),
@@ -347,8 +351,22 @@ def train(
                 if remark is not None:
                     say_once(remark)
 
+        def gather() -> None:
+            """Where the network is cut over the processes, ``network`` becomes what they trained."""
+            if shards is not None:
+                shards.gather()
+
+        def evaluate() -> dict[str, float]:
+            gather()
+            return _validation(network, data, recipe, stop, group)
+
+        def film(at: int) -> None:
+            gather()
+            group.once(lambda: save_snapshot(folder, at, saved_tensors(network)))
+
         def save(state: TrainingState) -> None:
-            tensors, memory = saved_tensors(network), optimizers.tensors()
+            gather()
+            tensors, memory = saved_tensors(network), {name: whole(one) for name, one in optimizers.tensors().items()}
             if group.place.world > 1:  # a device that miscalculates is named instead of saved
                 group.require_same({f"weights after step {state.step}": sum_of_bits({**tensors, **memory})})
 
@@ -371,7 +389,7 @@ def train(
             stop=stop,
             film_steps=film_steps(recipe.checkpoint.film, steps) if recipe.checkpoint.film else (),
             callbacks=Callbacks(
-                evaluate=(lambda: _validation(network, data, recipe, stop, group)) if "validation" in data.names else None,
+                evaluate=evaluate if "validation" in data.names else None,
                 record=record,
                 save=save,
                 evaluated=lambda at: group.once(lambda: _say_sample(network, data, recipe, samples, watch)),
@@ -379,7 +397,7 @@ def train(
                 recorded=lambda at: group.once(
                     lambda: next((r for r in log.read(say_once) if r["step"] == at and metric.recorded in r), None)
                 ),
-                film=lambda at: group.once(lambda: save_snapshot(folder, at, saved_tensors(network))),
+                film=film,
                 metric=metric,
                 watch=watch,
                 clock=clock,
@@ -554,12 +572,11 @@ def _threads_for_pieces(recipe: Recipe) -> int | None:
     return 1 if recipe.training.pieces is not None and "OMP_NUM_THREADS" not in os.environ else None
 
 
-def _facts_of(recipe: Recipe, data: PreparedData, runtime: Runtime, step: TrainStep) -> dict[str, Any]:
+def _facts_of(recipe: Recipe, data: PreparedData, runtime: Runtime, weights: Mapping[str, Tensor]) -> dict[str, Any]:
     """What must be equal in all processes of a run."""
     machine = environment(runtime)
     same = ("glassformer", "python", "torch", "precision", "threads", "device_name", "plugins")
     data_sums = {key: value for key, value in data.record.items() if key != "places"}
-    weights = {**saved_tensors(step.loss_module.network), **step.optimizers.tensors()}
     return {
         "recipe": recipe.fingerprint,
         "code": code_sha256(),
@@ -569,8 +586,9 @@ def _facts_of(recipe: Recipe, data: PreparedData, runtime: Runtime, step: TrainS
     }
 
 
-def _shared_by(group: Processes, backend: str, step: int) -> dict[str, Any]:
-    return {"from_step": step, "processes": group.place.world, "nodes": group.place.nodes, "backend": backend}
+def _shared_by(group: Processes, backend: str, step: TrainStep, first: int) -> dict[str, Any]:
+    form = "ddp" if step.shards is None else "fsdp"
+    return {"from_step": first, "processes": group.place.world, "nodes": group.place.nodes, "form": form, "backend": backend}
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 import torch
 
-from glassformer.data.labels.label_batches import EncodedTexts, encode_texts, in_order
+from glassformer.data.labels.label_batches import EncodedTexts, encoded_texts, in_order
 from glassformer.data.labels.labelled_texts import LabelledTexts, unlabelled_texts
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.evaluation.decision import MOST_UNKNOWN, Reference, tempered
@@ -41,7 +41,7 @@ class Scores(NamedTuple):
 @torch.no_grad()
 def score_texts(network: Network, tokenizer: Tokenizer, items: LabelledTexts, *, context: int, batch_size: int = 32) -> Scores:
     """What the network gives for texts, in evaluation mode, in batches of similar length."""
-    texts = encode_texts(tokenizer, items, context)
+    texts = encoded_texts(tokenizer, items, context)
     device = next(network.parameters()).device
     found: list[Any] = [None, None]
     with evaluating(network):

@@ -38,6 +38,7 @@ from glassformer.lens.look import Look
 from glassformer.model.kernels import read_triton_ahead
 from glassformer.model.network import MODELS, Network
 from glassformer.networks.classifier_import import cached_classifier, is_classifier
+from glassformer.networks.onnx_export import export_onnx
 from glassformer.prediction import Prediction, Predictor, fit_reference
 from glassformer.pretrained.exporting import Exported, export, model_card
 from glassformer.pretrained.folders import is_folder
@@ -178,6 +179,20 @@ class Run:
             )
             return exported
         return export(self.directory, network, self.tokenizer, Path(folder), step=found.step)
+
+    def save_onnx(self, folder: Path | str, *, checkpoint: str | int = "last") -> Exported:
+        """Writes a classifier as a folder for onnxruntime, compared with the network before it gets its name."""
+        network, reference = self._fresh_model(self.checkpoint(checkpoint)), None
+        if self.recipe.objective.ask_reads == "labels":
+            reference = self.predictor(checkpoint).reference
+        return export_onnx(
+            network,
+            self.tokenizer,
+            Path(folder),
+            label_names=self.label_names,
+            temperature=None if reference is None else reference.temperature,
+            pairs=self.reading_of_labels().get("pair_column") is not None,
+        )
 
     @property
     def label_names(self) -> list[str]:

@@ -95,6 +95,9 @@ def run_page(run: Run, *, watch: Watcher = SILENT) -> Page:
         table = Table(evaluation.header(), evaluation.cells(), caption=evaluation.about(), tainted=evaluation.tainted)
         sections += [Heading("What it reached"), table]
         sections += [Paragraph(note) for note in (*evaluation.reasons(), *evaluation.notes)]
+        wrong = recipe.objective.tables(evaluation.details)
+        sections += [Heading("What it does wrong")] if wrong else []
+        sections += [Table(header, rows, caption=title, tainted=evaluation.tainted) for title, header, rows in wrong]
     sections += _curves(run, evaluation, metric)
     sections += _cost(run, cost)
     sections += sample_blocks(run)

@@ -85,6 +85,10 @@ def test_open_point_and_choose_a_head(opened) -> None:
 def test_the_keyboard_alone(opened) -> None:
     tab = opened(render([look()], title="keys"))
     tab.keyboard.press("Tab")
+    for _ in range(2):  # from wherever it opens to the first head
+        tab.keyboard.press("ArrowUp")
+        tab.keyboard.press("ArrowLeft")
+        tab.keyboard.press("ArrowLeft")
     assert tab.evaluate("document.activeElement.title") == "layer 0, head 0"
     tab.keyboard.press("ArrowRight")
     tab.keyboard.press("ArrowDown")
@@ -92,8 +96,20 @@ def test_the_keyboard_alone(opened) -> None:
     tab.keyboard.press("Tab")
     assert tab.evaluate("document.activeElement.className") == "large"
     for _ in range(4):
-        tab.keyboard.press("ArrowDown")
-    assert tab.locator(".said").inner_text().startswith("4 “")
+        tab.keyboard.press("ArrowUp")
+    assert tab.locator(".said").inner_text().startswith("15 “")  # four above the last of 20 tokens
+
+
+def test_it_opens_on_the_most_telling_head_and_the_last_token(opened) -> None:
+    one = look()
+    tab = opened(render([one], title="first"))
+    rows = one.head_table()
+    wanted = min((row["entropy"], row["layer"], row["head"]) for row in rows)[1:]  # none of these random heads stands out
+    assert all(row[name] < 0.3 for row in rows for name in ("previous", "duplicate", "induction") if row.get(name) is not None)
+    chosen = tab.locator(".thumb[aria-pressed=true]").get_attribute("title")
+    assert chosen == f"layer {wanted[0]}, head {wanted[1]}"
+    assert tab.locator(".said").inner_text().startswith("19 “t” ")
+    assert tab.locator(".legend").inner_text().split() == ["weight", "0", "1"]
 
 
 def test_the_table_sorts_and_chooses(opened) -> None:
@@ -126,7 +142,7 @@ def test_side_by_side_with_other_tokens(opened) -> None:
     tab = opened(render([look(b"a cat", seed=2, name="other", layers=1), look()], title="two", kind="compare"))
     assert "positions do not correspond" in tab.locator(".notes").inner_text()
     tab.locator(".panel").last.get_by_role("group", name="is read by").locator(".token").nth(17).hover()
-    assert [text[:4] for text in tab.locator(".said").all_inner_texts()] == ["0 “a", "17 “"]
+    assert [text[:4] for text in tab.locator(".said").all_inner_texts()] == ["4 “t", "17 “"]  # it opened on the last token
     tab.get_by_role("button", name="layer 1, head 2", exact=True).click()
     assert tab.locator(".panel h2").all_inner_texts() == ["other: layer 0, head 2", "last: layer 1, head 2"]
 

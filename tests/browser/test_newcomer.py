@@ -56,7 +56,7 @@ def test_five_clicks(open_page: Callable[..., Any], demo: Path, picture: Callabl
     page.get_by_text("at step ").first.wait_for()
     picture(page, "journey-2-run")
     page.get_by_role("link", name="Look").last.click()  # 3
-    page.get_by_role("heading", name="last: layer 0, head 0").wait_for()
+    page.get_by_role("heading", name="last: layer").wait_for()
     page.get_by_role("button", name="induction").wait_for()
     picture(page, "journey-3-look", whole=True)
     page.get_by_role("button", name="layer 1, head 1", exact=True).click()  # 4

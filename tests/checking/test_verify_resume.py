@@ -43,8 +43,10 @@ def test_a_killed_run_ends_in_the_same_bits(tiny, tmp_path) -> None:
 def pretend(monkeypatch, sums: list[dict[str, str]]) -> list[str]:
     """Training is pretended: each finished run has the next of ``sums``."""
     done: list[str] = []
-    monkeypatch.setattr(module, "_train", lambda file, run, plugins: done.append(run.root.name))
-    monkeypatch.setattr(module, "_kill_at", lambda file, run, plugins, step: done.append(f"kill {run.root.name}") or 3)
+    monkeypatch.setattr(module, "_train", lambda file, run, plugins, processes: done.append(run.root.name))
+    monkeypatch.setattr(
+        module, "_kill_at", lambda file, run, plugins, processes, chance, step: done.append(f"kill {run.root.name}") or 3
+    )
     monkeypatch.setattr(RunDirectory, "steps", lambda self: [6])
     monkeypatch.setattr(module, "checkpoint_checksums", lambda run, step: sums.pop(0))
     return done
@@ -87,7 +89,15 @@ def test_plugins_are_known_before_the_recipe_is_read(tiny, tmp_path, monkeypatch
     assert verify_resume(tiny, set={"training.schedule": "of-a-test"}, plugins=[plugin]) == ResumeProof(
         True,
         {"model": "a"},
-        [{"killed_at_steps": [3, 3], "resumed_from_steps": [6, 6], "sha256": {"model": "a"}, "same": True}],
+        [
+            {
+                "killed_at_steps": [3, 3],
+                "resumed_from_steps": [6, 6],
+                "processes": [1, 1, 1],
+                "sha256": {"model": "a"},
+                "same": True,
+            }
+        ],
     )
     from glassformer.training.slots import SCHEDULES
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,9 @@ from glassformer.evaluation.label_metrics import (
     collapsed_since,
     collapsed_to,
     confusion,
+    f1,
     label_outcomes,
+    label_tables,
     macro_f1,
 )
 from glassformer.evaluation.results import Evaluation
@@ -102,3 +105,44 @@ def test_the_majority_class_is_not_hidden_behind_a_better_baseline() -> None:
     notes = Evaluation.of("validation", model, beside, metrics=LABEL_METRICS, trivial=["majority"]).notes
     assert notes[0].startswith("The model is not better than the majority baseline")
     assert notes[1].startswith("The model is not better than the bag of words baseline")
+
+
+class TestWhatIsWrong:
+    """Each class, the pairs that are confused, and the worst errors, by hand."""
+
+    def outcomes(self) -> Any:
+        names = ("cat", "dog", "owl")
+        labels = np.array([0, 0, 0, 1, 1, 2])
+        chances = np.array(
+            [[0.8, 0.1, 0.1], [0.2, 0.7, 0.1], [0.1, 0.85, 0.05], [0.3, 0.6, 0.1], [0.9, 0.05, 0.05], [0.1, 0.2, 0.7]]
+        )
+        ids = tuple(f"t:{at}" for at in range(6))
+        items = LabelledTexts("t", tuple(f"text {at}" for at in range(6)), None, labels, ids, names)
+        return label_outcomes(np.log(chances), items)
+
+    def test_f1_and_its_interval(self) -> None:
+        cat, dog, owl = self.outcomes().details["by_label"]
+        assert cat["f1"]["value"] == pytest.approx(2 * 1 / (3 + 2))
+        assert dog["f1"]["value"] == pytest.approx(2 * 1 / (2 + 3))
+        assert owl["f1"]["value"] == 1.0
+        for row in (cat, dog, owl):
+            assert row["f1"]["low"] <= row["f1"]["value"] <= row["f1"]["high"]
+        assert f1(0, 0, 0).value is None
+
+    def test_the_worst_errors_come_first_with_both_probabilities(self) -> None:
+        errors = self.outcomes().details["worst_errors"]
+        assert [(one["id"], one["label"], one["predicted"]) for one in errors] == [
+            ("t:4", "dog", "cat"),
+            ("t:2", "cat", "dog"),
+            ("t:1", "cat", "dog"),
+        ]
+        assert errors[0]["confidence"] == pytest.approx(0.9)
+        assert errors[0]["probability_of_label"] == pytest.approx(0.05)
+
+    def test_the_tables(self) -> None:
+        by_class, matrix, pairs, errors = label_tables(self.outcomes().details)
+        assert [row[:2] for row in by_class[2]] == [["cat", 3], ["dog", 2], ["owl", 1]]
+        assert matrix[2] == [["cat", 1, 2, 0], ["dog", 1, 1, 0], ["owl", 0, 0, 1]]
+        assert pairs[2] == [["cat", "dog", 2], ["dog", "cat", 1]]
+        assert len(errors[2]) == 3
+        assert label_tables({}) == []

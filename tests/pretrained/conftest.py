@@ -77,6 +77,18 @@ def make(transformers: Any, name: str) -> Any:
         "qwen3": lambda: transformers.Qwen3ForCausalLM(
             transformers.Qwen3Config(**small, **plain, num_key_value_heads=2, head_dim=6)
         ),
+        "olmo2": lambda: transformers.Olmo2ForCausalLM(
+            transformers.Olmo2Config(**small, **plain, pad_token_id=None, num_key_value_heads=2)
+        ),
+        "gpt-neox": lambda: transformers.GPTNeoXForCausalLM(
+            transformers.GPTNeoXConfig(**small, **plain, rope_parameters={**rope(500.0), "partial_rotary_factor": 0.5})
+        ),
+        "mixtral": lambda: transformers.MixtralForCausalLM(
+            transformers.MixtralConfig(**small, **plain, num_key_value_heads=2, num_local_experts=5, num_experts_per_tok=3)
+        ),
+        "nanochat": lambda: transformers.NanoChatForCausalLM(
+            transformers.NanoChatConfig(**small, **plain, pad_token_id=None, num_key_value_heads=2)
+        ),
         "qwen2": lambda: transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**small, **plain, num_key_value_heads=2)),
         "bert": lambda: transformers.BertForMaskedLM(transformers.BertConfig(**small, hidden_act="gelu")),
         "bert-bare": lambda: transformers.BertModel(transformers.BertConfig(**small, layer_norm_eps=1e-6)),

@@ -18,6 +18,7 @@ from glassformer.foundation.files import sha256_of_file
 from glassformer.pretrained.importing import import_run, read_pretrained
 
 LANGUAGE_MODELS = ["gpt2", "gpt2-untied", "llama", "llama-tied", "mistral", "mistral-window", "qwen2", "qwen3"]
+LANGUAGE_MODELS += ["olmo2", "gpt-neox", "mixtral", "nanochat"]
 NAMES = [*LANGUAGE_MODELS, "gpt2-bare", "bert", "bert-bare", "roberta"]
 
 
@@ -53,6 +54,17 @@ def test_exported_again_the_tensors_are_the_same(name: str, folder_of: Callable[
     assert before.keys() == after.keys()
     for key, tensor in before.items():
         assert torch.equal(tensor, after[key]), key
+
+
+@pytest.mark.parametrize("name", LANGUAGE_MODELS)
+def test_transformers_opens_the_export_and_gives_the_same_scores(
+    name: str, model_of: Any, transformers: Any, folder_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    exported = gf.load(folder_of(name)).save_pretrained(tmp_path / "again")
+    again, loading = transformers.AutoModelForCausalLM.from_pretrained(exported.folder, output_loading_info=True)
+    assert not loading["missing_keys"]
+    assert not loading["unexpected_keys"]
+    torch.testing.assert_close(scores_of(again.eval(), ids()), scores_of(model_of(name), ids()), atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("name", LANGUAGE_MODELS)

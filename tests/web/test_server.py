@@ -14,7 +14,7 @@ import pytest
 from tests.refusals import refused
 
 from glassformer.foundation.errors import UsageError
-from glassformer.web.server import _first_part, _listen, static_files
+from glassformer.web.server import _first_part, listen, static_files
 
 
 def test_everything_the_page_asks_for_is_there(client) -> None:
@@ -50,10 +50,10 @@ def test_a_study_or_run_is_opened_at_once(folder: Path) -> None:
 
 
 def test_a_port_that_is_taken_is_a_sentence() -> None:
-    taken = _listen("127.0.0.1", 0)
+    taken = listen("127.0.0.1", 0)
     try:
         with refused(UsageError, "port-in-use"):
-            _listen("127.0.0.1", taken.getsockname()[1])
+            listen("127.0.0.1", taken.getsockname()[1])
     finally:
         taken.close()
 

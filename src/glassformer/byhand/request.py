@@ -1,4 +1,4 @@
-"""A mapping (from YAML, from the command line) -> the answer: a goal is solved, a key replaced, an exploration run.
+"""A mapping (from YAML, from the command line) -> the answer: a goal solved, a key replaced, attention calculated, ...
 
 The one place where the words of a request meet the functions that answer it.
 """
@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import Field
 
+from glassformer.byhand.calculator import attend_by_hand
 from glassformer.byhand.explorations.base import all_explorations, explore, find
 from glassformer.byhand.key_replacement import replace_key
 from glassformer.byhand.problem import GOALS, as_matrix, as_vector, worked_keys
@@ -40,6 +41,9 @@ class Request(Config):
     replace: Any = None
     query: Any = None
     length: Any = None
+    attend: bool = False
+    mask: Any = None
+    argmax: bool = False
     explore: str | None = None
     settings: dict[str, Any] = Field(default_factory=dict)
 
@@ -76,6 +80,11 @@ def answer(values: Mapping[str, Any], *, folder: Path | None = None) -> Result:
             "settings (--set) belong to an exploration; a goal takes keys, values, bound, scale and so on.",
             reason="settings-with-goal",
         )
+    if request.attend:
+        return _attended(request, folder)
+    for name in ("mask", "argmax"):
+        if getattr(request, name):
+            raise ConfigError(f"{name} belongs to `attend`, which only calculates; drop it.", reason="only-with-attend")
     if request.goal is None:
         raise ConfigError(f"goal is missing; use one of: {', '.join(GOALS)}.", reason="no-goal")
     if request.keys is None:
@@ -83,6 +92,22 @@ def answer(values: Mapping[str, Any], *, folder: Path | None = None) -> Result:
             "keys is missing; give rows such as '1,0;0,1', a .npy or .csv file, or the word 'worked'.", reason="no-keys"
         )
     return _solved(request, folder)
+
+
+def _attended(request: Request, folder: Path | None) -> Result:
+    for name in ("goal", "bound", "logits", "replace", "length"):
+        if getattr(request, name) is not None:
+            raise ConfigError(f"{name} belongs to a goal; `attend` only calculates. Drop it.", reason="goal-with-attend")
+    missing = [name for name in ("query", "keys") if getattr(request, name) is None]
+    if missing:
+        raise ConfigError(
+            f"{missing[0]} is missing; attend takes --query, --keys and mostly --values, each as rows such as '1,0;0,1'.",
+            reason=f"no-{missing[0]}",
+        )
+    scale = 1.0 if request.scale is None else request.scale
+    return attend_by_hand(
+        request.query, request.keys, request.values, scale=scale, mask=request.mask, argmax=request.argmax, folder=folder
+    )
 
 
 def _solved(request: Request, folder: Path | None) -> Result:
@@ -117,11 +142,17 @@ def request_from_words(words: list[str]) -> tuple[dict[str, Any], Path | None]:
                 reason="words-after-file",
             )
         return read_request(Path(first)), Path(first).parent
+    if first.lower() == "attend":
+        if len(words) > 1:
+            raise ConfigError(
+                f"{words[1]!r} after 'attend': give numbers with --query, --keys and --values.", reason="words-after-attend"
+            )
+        return {"attend": True}, None
     if first.lower() in GOALS:
         return {"goal": " ".join(words)}, None
     names = [entry.name for entry in all_explorations()]
     if first not in names:
-        raise UnknownName("byhand", first, [*GOALS, *names])
+        raise UnknownName("byhand", first, ["attend", *GOALS, *names])
     if len(words) > 1:
         raise ConfigError(
             f"{words[1]!r} after {first!r}: give settings of an exploration with --set, for example --set n=8.",
@@ -133,6 +164,7 @@ def request_from_words(words: list[str]) -> tuple[dict[str, Any], Path | None]:
 def catalogue() -> dict[str, Any]:
     """Everything that can be asked: goals with an example, explorations with their question and settings."""
     return {
+        "calculator": "attend, with --query, --keys and --values: scores, weights and output (--scale, --mask, --argmax)",
         "goals": [{"name": name, "about": ABOUT_GOALS[name]} for name in GOALS],
         "explorations": [
             {"name": entry.name, "question": entry.question, "settings": entry.settings} for entry in all_explorations()
@@ -148,6 +180,8 @@ def task_of(request: Mapping[str, Any]) -> str:
         settings = {**entry.settings, **(request.get("settings") or {})}
         given = ", ".join(f"{key} = {value}" for key, value in settings.items())
         return f"Exercise ({name}). {entry.question}\nGiven: {given}.\nSay what you expect before you compute, and why."
+    if request.get("attend"):
+        raise ConfigError("attend only calculates, so it is no exercise; drop --exercise.", reason="attend-is-no-exercise")
     keys = request["keys"]
     rows = worked_keys() if keys == "worked" else as_matrix("keys", keys)
     table = "\n".join(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import random
 import re
 import signal
@@ -10,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,7 @@ from glassformer.runs.checkpoint import checkpoint_checksums
 from glassformer.runs.directory import RunDirectory
 
 BETWEEN_LOOKS = 0.002  # seconds
+SOON = 120.0  # seconds in which all processes end after one was killed
 TAIL = 4096  # bytes of the records that are looked at
 
 
@@ -47,11 +51,19 @@ def verify_resume(
     times: int = 1,
     seed: int = 0,
     folder: Path | None = None,
+    processes: int = 1,
+    resume_with: Sequence[int] = (),
     watch: Watcher = SILENT,
 ) -> ResumeProof:
-    """Trains the recipe once unbroken and ``times`` times with ``kills`` kills each, at steps drawn from ``seed``."""
+    """Trains the recipe once unbroken and ``times`` times with ``kills`` kills each, at steps drawn from ``seed``.
+
+    On several ``processes`` one of them is killed, drawn too; the broken run goes on with the numbers of processes in
+    ``resume_with``, one after another (with as many as before, if it is empty).
+    """
     load_plugins(plugins)
     recipe = load_recipe(source, set or {})
+    if recipe.training.pieces is None and max(processes, *resume_with, 1) > 1:
+        recipe = load_recipe(recipe, {"training.pieces": max(processes, *resume_with)})
     steps, every = recipe.training.steps, recipe.checkpoint.every
     if steps is not None and steps <= kills:
         raise UsageError(
@@ -65,7 +77,7 @@ def verify_resume(
         file.write_text(dump_yaml(recipe.to_dict()), encoding="utf-8")
         whole = RunDirectory(Path(place) / "unbroken")
         start = time.monotonic()
-        _train(file, whole, plugins)
+        _train(file, whole, plugins, processes)
         seconds = time.monotonic() - start
         last = whole.steps()[-1]
         expected = checkpoint_checksums(whole, last)
@@ -82,18 +94,23 @@ def verify_resume(
         for number in range(1, times + 1):
             run = RunDirectory(Path(place) / f"broken-{number}")
             moments, resumed_from = [], []
+            numbers = itertools.chain([processes], itertools.cycle(resume_with or [processes]))
+            used: list[int] = []
             for target in _targets(chance, kills, first_saved, last):
-                moments.append(_kill_at(file, run, plugins, step=target))
+                used.append(next(numbers))
+                moments.append(_kill_at(file, run, plugins, used[-1], chance, step=target))
                 resumed_from.append(max(run.steps(), default=0))
             if not any(resumed_from):
                 raise GlassformerError(_too_seldom(first_saved, f"killed at step {moments[-1]}"), reason="saves-too-seldom")
-            _train(file, run, plugins)
+            used.append(next(numbers))
+            _train(file, run, plugins, used[-1])
             checksums = checkpoint_checksums(run, run.steps()[-1])
             same = checksums == expected
-            facts = {"killed_at_steps": moments, "resumed_from_steps": resumed_from}
+            facts = {"killed_at_steps": moments, "resumed_from_steps": resumed_from, "processes": used}
             broken.append({**facts, "sha256": checksums, "same": same})
             verdict = "same bits" if same else "OTHER BITS"
-            watch.say(f"Run {number}: killed at steps {moments}, resumed from steps {resumed_from}, {verdict}.")
+            on = f" on {', then '.join(map(str, used))} processes" if max(used) > 1 else ""
+            watch.say(f"Run {number}{on}: killed at steps {moments}, resumed from steps {resumed_from}, {verdict}.")
             watch.progress("verifying", number, times)
     return ResumeProof(all(run["same"] for run in broken), expected, broken)
 
@@ -117,37 +134,59 @@ def _too_many(kills: int, steps: int, run: str, longer: str) -> str:
     return f"--kills {kills} is too many for a run {run}: each kill needs a separate step before the last one; {fewer}{longer}."
 
 
-def _command(file: Path, run: RunDirectory, plugins: Sequence[Path | str]) -> list[str]:
+def _command(file: Path, run: RunDirectory, plugins: Sequence[Path | str], processes: int) -> list[str]:
     named = [word for plugin in plugins for word in ("--plugin", str(plugin))]
     again = ["--resume"] if run.root.exists() else []
-    return [sys.executable, "-m", "glassformer", "train", str(file), "--out", str(run.root), *again, "--quiet", *named]
+    on = ["--processes", str(processes)] if processes > 1 else []
+    return [sys.executable, "-m", "glassformer", "train", str(file), "--out", str(run.root), *again, "--quiet", *on, *named]
 
 
-def _train(file: Path, run: RunDirectory, plugins: Sequence[Path | str]) -> None:
-    done = subprocess.run(_command(file, run, plugins), capture_output=True, text=True, check=False)
+def _train(file: Path, run: RunDirectory, plugins: Sequence[Path | str], processes: int) -> None:
+    done = subprocess.run(_command(file, run, plugins, processes), capture_output=True, text=True, check=False)
     if done.returncode:
         raise GlassformerError(
             f"The tested run failed with exit code {done.returncode}: {done.stderr.strip()}", reason="run-failed"
         )
 
 
-def _kill_at(file: Path, run: RunDirectory, plugins: Sequence[Path | str], *, step: int) -> int:
-    """Starts (or resumes) the run and kills it with -9 once it has recorded ``step``; gives the step it had come to."""
+def _kill_at(
+    file: Path, run: RunDirectory, plugins: Sequence[Path | str], processes: int, chance: random.Random, *, step: int
+) -> int:
+    """Starts (or resumes) the run and kills it with -9 once it has recorded ``step``; gives the step it had come to.
+
+    Of several processes one is killed; the others end by themselves, and the launcher says that one was killed.
+    """
     step = max(step, _reached(run) + 1)  # what the process before it recorded last was perhaps not saved
-    with subprocess.Popen(_command(file, run, plugins), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    command = _command(file, run, plugins, processes)
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        killed = False
         try:
             while process.poll() is None and _reached(run) < step:
                 time.sleep(BETWEEN_LOOKS)
+            workers = _children(process.pid) if processes > 1 else []
+            if workers:
+                killed = True
+                with suppress(ProcessLookupError):
+                    os.kill(chance.choice(workers), signal.SIGKILL)
+                process.wait(timeout=SOON)
         finally:
             process.kill()
         code = process.wait()
-    if code != -signal.SIGKILL:
+    if not (killed and code == 1) and code != -signal.SIGKILL:
         raise GlassformerError(
             f"The run ended (exit code {code}) before it could be killed at step {step}, so nothing was tested; "
             "use a longer run, e.g. --set training.steps=1000.",
             reason="ended-before-kill",
         )
     return _reached(run)
+
+
+def _children(pid: int) -> list[int]:
+    """The processes that a launcher started; none where the system does not tell (then the launcher is killed)."""
+    try:
+        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()]
+    except OSError:
+        return []
 
 
 def _reached(run: RunDirectory) -> int:

@@ -156,7 +156,9 @@ def _test_laws(passes: Passes, probes: Probes, *, causal: bool, padded: bool, pr
         progress(number / len(tests))
         broken = [finding.law for finding in results.findings if finding.law != "padding"]
         if law in ("padding", "cache") and broken:
-            results.cannot_tell[law] = f"it presumes {' and '.join(broken)}"
+            results.cannot_tell[law] = (
+                f"not tested, because {' and '.join(broken)} {'is' if len(broken) == 1 else 'are'} broken"
+            )
         else:
             results.judge(law, test, way, passes.why_unsure)
     progress(1.0)

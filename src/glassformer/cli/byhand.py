@@ -22,7 +22,7 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="PROBLEM",
-            help="A goal (select 1, average 1,2, identity, weights .5,.5), an exploration or a YAML file. Default: list them.",
+            help="attend, a goal (select 1, average 1,2, identity, weights .5,.5), an exploration or a YAML file.",
         ),
     ] = None,
     keys: Annotated[
@@ -38,8 +38,14 @@ def command(
     replace: Annotated[
         str | None, typer.Option("--replace", metavar="J", help="Keep the query and search for a new key J.")
     ] = None,
-    query: Annotated[str | None, typer.Option("--query", metavar="ROW", help="With --replace: the fixed query.")] = None,
+    query: Annotated[
+        str | None, typer.Option("--query", metavar="ROW", help="For attend, or with --replace: the query.")
+    ] = None,
     length: Annotated[str | None, typer.Option("--length", metavar="L", help="With --replace: norm of the new key.")] = None,
+    mask: Annotated[
+        str | None, typer.Option("--mask", metavar="J,J|causal", help="With attend: keys that no query sees, or causal.")
+    ] = None,
+    argmax: Annotated[bool, typer.Option("--argmax", help="With attend: all weight on the best key.")] = False,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set an option of an exploration, e.g. n=8.")
     ] = None,
@@ -50,7 +56,7 @@ def command(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Solve small attention problems by hand. Find the query that reaches a goal with given keys, or prove that none does."""
+    """Solve small attention problems by hand. Calculate, find the query that reaches a goal, or prove that none does."""
     if out_ is not None and out_.suffix.lower() not in ENDINGS:
         raise UsageError(f"--out {out_}: the file must end in {', '.join(ENDINGS)}.", reason="bad-picture-name")
     from glassformer.byhand.request import answer, catalogue, request_from_words
@@ -60,7 +66,7 @@ def command(
         return
     request, folder = request_from_words(problem)
     flags = {"values": values, "bound": bound, "scale": scale, "logits": logits, "replace": replace, "query": query}
-    flags |= {"keys": keys, "length": length}
+    flags |= {"keys": keys, "length": length, "mask": mask, "argmax": "yes" if argmax else None}
     request |= {name: value for name, value in flags.items() if value is not None}
     settings = changes_of(set_) | ({} if seed is None else {"seed": seed})
     if settings:
@@ -96,6 +102,8 @@ def _print_catalogue(everything: dict[str, Any], json: bool) -> None:
     if json:
         print_json(everything)
         return
+    out().print("Calculator:", style="bold")
+    out().print(f"  {everything['calculator']}", markup=False)
     out().print("Goals, with --keys:", style="bold")
     for row in everything["goals"]:
         out().print(f"  {row['about']}", markup=False)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from glassformer.cli.console import out, print_json, remarks, watching
+from glassformer.cli.console import out, print_json, print_table, remarks, watching
 from glassformer.cli.options import AllowLeaks, CheckpointOption, Json, Plugin, RunArgument
 from glassformer.foundation.errors import UsageError
 
@@ -105,6 +105,9 @@ def command(
         print_json(_document(results, results if text else list(own_texts.values()), paired))
     else:
         _print(results, own_texts, paired)
+        for title, header, rows in () if text else loaded.recipe.objective.tables(results[0].details):
+            out().print()
+            print_table(title, header, [["-" if cell is None else str(cell) for cell in row] for row in rows], numbers=False)
         for result in results if length is not None else []:
             out().print(f"\n{positions_table(result)}", markup=False)
 

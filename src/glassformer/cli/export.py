@@ -9,12 +9,14 @@ import typer
 
 from glassformer.cli.console import out, print_json, remarks
 from glassformer.cli.options import CheckpointOption, Json, Plugin, RunArgument
+from glassformer.foundation.errors import UsageError
 
 
 def command(
     run: RunArgument,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder for the export.")],
     merge: Annotated[bool, typer.Option("--merge", help="Merge the adapter of a fine-tuned encoder into its weights.")] = False,
+    onnx: Annotated[bool, typer.Option("--onnx", help="Write a classifier for onnxruntime instead; any pooling.")] = False,
     bare: Annotated[
         bool,
         typer.Option("--bare", help="Write a head that transformers has no class for (model.pool: mean) as separate files."),
@@ -27,14 +29,18 @@ def command(
     from glassformer.run import load
 
     watch = remarks()
-    exported = load(run, plugins=plugin or (), watch=watch).save_pretrained(
-        folder, checkpoint=checkpoint, merge=merge, bare=bare
-    )
+    if onnx and (merge or bare):
+        raise UsageError("--onnx writes one graph; drop --merge and --bare.", reason="onnx-with-merge")
+    loaded = load(run, plugins=plugin or (), watch=watch)
+    if onnx:
+        exported = loaded.save_onnx(folder, checkpoint=checkpoint)
+    else:
+        exported = loaded.save_pretrained(folder, checkpoint=checkpoint, merge=merge, bare=bare)
     for note in exported.notes:
         watch.say(note)
     if json:
         print_json({"folder": str(exported.folder), "class": exported.class_name, "notes": list(exported.notes)})
     else:
         out().print(f"{exported.folder} ({exported.class_name})", markup=False)
-        if exported.class_name.isidentifier():  # an adapter of peft has no class of its own
+        if exported.class_name.isidentifier() and not onnx:  # an adapter of peft has no class of its own
             watch.say(f"In Python: transformers.{exported.class_name}.from_pretrained({str(exported.folder)!r})")

@@ -54,6 +54,13 @@ def command(
     film: Annotated[
         bool, typer.Option("--film", help="Show every snapshot taken during training (recipe key checkpoint.film).")
     ] = False,
+    walk: Annotated[
+        bool,
+        typer.Option("--walk", help="Follow one token through every step of the forward pass; with --out page.html or --json."),
+    ] = False,
+    position: Annotated[
+        int | None, typer.Option("--position", metavar="N", help="With --walk: which token, counted from 0; default the last.")
+    ] = None,
     ablate: Annotated[
         str | None,
         typer.Option("--ablate", metavar="zero|mean|resample", help="Ablate each head in turn and print how the loss changes."),
@@ -81,10 +88,18 @@ def command(
         raise UsageError(f"--texts {texts} is used only with --ablate; add --ablate zero, mean or resample, or drop --texts.")
     if out_ is not None and out_.suffix.lower() not in (".html", *PICTURES):
         raise UsageError(f"--out {out_} must end in .html, {', '.join(PICTURES)}.")
+    if position is not None and not walk:
+        raise UsageError(
+            f"--position {position} is used only with --walk; add --walk, or drop it.", reason="position-without-walk"
+        )
     loaded = load(run, plugins=plugin or (), watch=remarks())
     if loaded.recipe.objective.ask_reads == "pairs" and target is None:  # one translation for everything that is compared
         target = loaded.translate(text, checkpoint=checkpoint)[0].text
-    more = {"attention": attention, "target": target, "hide": hide or ()}
+    more: dict[str, Any] = {"attention": attention, "target": target, "hide": hide or ()}
+    if walk:
+        others = {"--film": film, "--compare": compare, "--ablate": ablate, "--layer": layer is not None}
+        _walk(loaded.look(text, checkpoint=checkpoint, **more), -1 if position is None else position, others, out_, json)
+        return
     looks = _looks(loaded, text, checkpoint, more, compare, film)
     if layer is not None:
         from glassformer.lens.interventions import require_head
@@ -107,6 +122,25 @@ def command(
             say(EXPLAINED)
     if effects is not None:
         _print_effects(shown.name, effects)
+
+
+def _walk(look: Look, position: int, others: dict[str, Any], out_: Path | None, json: bool) -> None:
+    from glassformer.foundation.files import write_atomically
+    from glassformer.lens.walk import render_walk, walk
+
+    given = [name for name, value in others.items() if value]
+    if given:
+        raise UsageError(f"--walk and {given[0]} are both given; give one of them.", reason="walk-and-another")
+    if out_ is None and not json:
+        raise UsageError("--walk needs --out page.html, or --json.", reason="walk-needs-a-page")
+    if out_ is not None:
+        if out_.suffix.lower() != ".html":
+            raise UsageError(f"--out {out_}: a walk-through is a page; the file must end in .html.", reason="walk-is-a-page")
+        write_atomically(out_, render_walk(look, position))
+    if json:
+        sys.stdout.write(dumps(walk(look, position), ensure_ascii=False) + "\n")
+    else:
+        out().print(str(out_), markup=False)
 
 
 EXPLAINED = (

@@ -10,6 +10,7 @@ import typer
 
 from glassformer.cli.console import out, print_json, say
 from glassformer.cli.options import Json, Plugin
+from glassformer.foundation.errors import UsageError
 
 
 def command(
@@ -23,6 +24,13 @@ def command(
         str,
         typer.Option("--host", metavar="ADDRESS", help="Address to listen on; any but 127.0.0.1 lets other machines connect."),
     ] = "127.0.0.1",
+    api: Annotated[
+        bool, typer.Option("--api", help="Serve no page, but POST /predict of one classifier: FOLDER is its run.")
+    ] = False,
+    precision: Annotated[
+        float | None, typer.Option("--precision", metavar="P", help="With --api: withhold unsure answers, as in `predict`.")
+    ] = None,
+    coverage: Annotated[float | None, typer.Option("--coverage", metavar="P", help="With --api: as in `predict`.")] = None,
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
@@ -47,5 +55,20 @@ def command(
         say("Ctrl-C stops the page; training started from it continues.")
         sys.stdout.flush()
 
+    def show_api(address: str, token: str) -> None:
+        if json:
+            print_json({"address": address, "token": token, "run": str(folder)})
+        else:
+            out().print(f"{address}\nAuthorization: Bearer {token}", markup=False)
+        say("The token can only predict. GLASSFORMER_API_TOKEN sets it; /openapi.json describes the requests.")
+        sys.stdout.flush()
+
+    if not api and (precision is not None or coverage is not None):
+        raise UsageError("--precision and --coverage are for --api; drop them.", reason="api-only")
     load_plugins(plugin or ())  # runs that were trained with them can then be opened
+    if api:
+        from glassformer.web.api import serve_api
+
+        serve_api(folder, port=port, host=host, on_ready=show_api, precision=precision, coverage=coverage, say=say)
+        return
     serve(folder, port=port, host=host, on_ready=show)

@@ -19,15 +19,32 @@ def command(
     ] = 2,
     times: Annotated[int, typer.Option("--times", min=1, help="Number of test runs.")] = 1,
     seed: Annotated[int, typer.Option("--seed", help="Seed for the random kill steps.")] = 0,
+    processes: Annotated[int, typer.Option("--processes", metavar="N", min=1, help="Train on N processes; one is killed.")] = 1,
+    resume_with: Annotated[
+        str,
+        typer.Option(
+            "--resume-with", metavar="N,N,...", help="Numbers of processes that the killed run goes on with, in turn."
+        ),
+    ] = "",
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
     """Test that a killed and resumed run ends bit-identical. Kills real runs of your recipe and compares the weights."""
     from glassformer.checking.verify_resume import verify_resume
+    from glassformer.training.parallel.launch import number_of_processes
 
+    numbers = [number_of_processes(one.strip()) for one in resume_with.split(",") if one.strip()]
     with watching() as watch:
         proof = verify_resume(
-            recipe, set=changes_of(set_), plugins=plugin or (), kills=kills, times=times, seed=seed, watch=watch
+            recipe,
+            set=changes_of(set_),
+            plugins=plugin or (),
+            kills=kills,
+            times=times,
+            seed=seed,
+            processes=number_of_processes(processes),
+            resume_with=numbers,
+            watch=watch,
         )
     if json:
         print_json(proof.to_dict())

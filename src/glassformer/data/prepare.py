@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -341,8 +342,14 @@ def trained_tokenizer(config: TokenizerConfig, texts: Callable[[], Iterator[str]
 
 
 def tokenizer_key(tokenizer: Tokenizer) -> str:
-    """A sha256 that is equal for tokenizers with equal encodings."""
-    return fingerprint([tokenizer.kind, tokenizer.revision, tokenizer.settings(), *plugins_of(tokenizer)])
+    """A sha256 that is equal for tokenizers with equal encodings; computed once for each, since a vocabulary takes 0.1 s."""
+    if tokenizer not in _keys:
+        settings = [tokenizer.kind, tokenizer.revision, tokenizer.settings()]
+        _keys[tokenizer] = fingerprint([*settings, *plugins_of(tokenizer)])
+    return _keys[tokenizer]
+
+
+_keys: WeakKeyDictionary[Tokenizer, str] = WeakKeyDictionary()
 
 
 def plugins_of(part: object) -> list[str]:

@@ -25,6 +25,10 @@ MACRO_F1 = Metric("macro_f1", "mean of classes", "mean of the classes' F1", lowe
 CALIBRATION = Metric("calibration_error", "of confidence", "mean distance of confidence and accuracy", judged=False)
 LABEL_METRICS = (ACCURACY, LOSS, UNSEEN, MACRO_F1, CALIBRATION)
 """Every figure of a classifier, in the order of the tables."""
+ERRORS, EXCERPT = 10, 100
+"""Worst errors that are stored, and the characters of each text."""
+MOST_CLASSES, PAIRS = 12, 5
+"""Classes of a confusion matrix that is shown, and confused pairs."""
 
 
 def label_outcomes(log_probabilities_NC: np.ndarray, items: LabelledTexts) -> Outcomes:
@@ -51,6 +55,7 @@ def label_outcomes(log_probabilities_NC: np.ndarray, items: LabelledTexts) -> Ou
     details = {
         "confusion": {"labels": list(items.label_names), "rows_true_columns_predicted": confusion_CC.tolist()},
         "by_label": by_label(confusion_CC, items.label_names),
+        "worst_errors": worst_errors(log_probabilities_NC, items),
         "calibration": calibrated,
     }
     notes = [note for note in (collapse_note(predicted_N, items.label_names, labels_N), _memory_note(right_N, items)) if note]
@@ -89,9 +94,88 @@ def by_label(confusion_CC: np.ndarray, names: Sequence[str]) -> list[dict[str, A
             "predicted": int(predicted[at]),
             "recall": wilson(int(right[at]), int(true[at])).to_dict(),
             "precision": wilson(int(right[at]), int(predicted[at])).to_dict(),
+            "f1": f1(int(right[at]), int(true[at]), int(predicted[at])).to_dict(),
         }
         for at, name in enumerate(names)
     ]
+
+
+def f1(right: int, true: int, predicted: int) -> Estimate:
+    """F1 of one class, 2 right / (true + predicted). Its interval: right is a share of the texts that are of the class or
+    called so; F1 grows with that share, so the ends of Wilson's interval are carried over."""
+    share = wilson(right, true + predicted - right)
+
+    def carried(value: float | None) -> float | None:
+        return None if value is None else 2 * value / (1 + value)
+
+    return Estimate(carried(share.value), carried(share.low), carried(share.high), n=share.n)
+
+
+def worst_errors(log_probabilities_NC: np.ndarray, items: LabelledTexts) -> list[dict[str, Any]]:
+    """The wrong answers that were given with the most confidence, with the probability of the true label."""
+    predicted_N, chance_N = log_probabilities_NC.argmax(axis=1), log_probabilities_NC.max(axis=1)
+    wrong = np.flatnonzero(predicted_N != items.labels)
+    worst = wrong[np.argsort(-chance_N[wrong], kind="stable")][:ERRORS]
+    return [
+        {
+            "id": items.ids[at],
+            "text": items.text_of(at)[:EXCERPT],
+            "label": items.label_names[items.labels[at]],
+            "predicted": items.label_names[predicted_N[at]],
+            "confidence": float(np.exp(chance_N[at])),
+            "probability_of_label": float(np.exp(log_probabilities_NC[at, items.labels[at]])),
+        }
+        for at in worst.tolist()
+    ]
+
+
+def label_tables(details: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[Any]]]]:
+    """(heading, header, rows) of what a classifier does wrong, from the details of its evaluation: each class, which are taken
+    for which, the most confused pairs, the worst errors."""
+    if "by_label" not in details:
+        return []
+    names, counts = details["confusion"]["labels"], details["confusion"]["rows_true_columns_predicted"]
+
+    def figure(one: Mapping[str, Any]) -> Estimate | None:
+        return (
+            None if one.get("value") is None else Estimate(one["value"], one.get("low"), one.get("high"), n=one.get("n") or 0)
+        )
+
+    rows = [
+        [row["label"], row["texts"], *(figure(row[key]) if key in row else None for key in ("precision", "recall", "f1"))]
+        for row in details["by_label"]
+    ]
+    tables = [("By class", ["class", "texts", "precision", "recall", "F1"], rows)]
+    if len(names) <= MOST_CLASSES:
+        matrix = [[name, *row] for name, row in zip(names, counts)]
+        tables.append(("Confusion: true class (row), predicted class (column)", ["true", *names], matrix))
+    pairs = sorted(
+        (
+            (count, names[true], names[taken])
+            for true, row in enumerate(counts)
+            for taken, count in enumerate(row)
+            if true != taken
+        ),
+        key=lambda pair: -pair[0],
+    )
+    mixed = [[true, taken, count] for count, true, taken in pairs[:PAIRS] if count]
+    if mixed and len(names) > 2:
+        tables.append(("Most confused", ["true", "predicted", "texts"], mixed))
+    errors = [
+        [
+            row["id"],
+            row["label"],
+            row["predicted"],
+            f"{row['confidence']:.1%}",
+            f"{row['probability_of_label']:.1%}",
+            row["text"],
+        ]
+        for row in details.get("worst_errors", ())
+    ]
+    if errors:
+        header = ["text", "true", "predicted", "confidence", "p(true)", "it says"]
+        tables.append(("Wrong with the most confidence", header, errors))
+    return tables
 
 
 def collapse_note(predicted_N: np.ndarray, names: Sequence[str], labels_N: np.ndarray) -> str | None:

@@ -76,6 +76,12 @@ class AttentionContext:
         masked_BS = masked_S[None] if padding_BS is None else padding_BS | masked_S[: padding_BS.shape[1]]
         return replace(self, key_padding_mask_BS=masked_BS)
 
+    def without_padding(self, x_BHSE: Tensor) -> Tensor:
+        """Numbers of every key, with zeros at padding."""
+        if self.key_padding_mask_BS is None:
+            return x_BHSE
+        return x_BHSE.masked_fill(self.key_padding_mask_BS[:, None, : x_BHSE.shape[2], None], 0.0)
+
     def query_position_ids(self, length: int, device: torch.device) -> Tensor:
         """The position of each query, [B, T] or [1, T]."""
         return torch.arange(length, device=device).unsqueeze(0) if self.position_ids_BT is None else self.position_ids_BT

@@ -242,7 +242,7 @@ class PretrainedNetwork(Network):
             train = "train with model.pool=own, which has one, " if has_own_head(model_type) else ""  # type: ignore[arg-type]
             raise ConfigError(
                 f"model.pool={self.config.pool} has no class in transformers, which would open this folder with a random head "
-                f"instead of the trained one; {train}or give --bare for the encoder and the head as "
+                f"instead of the trained one; {train}export to ONNX (--onnx), or give --bare for the encoder and the head as "
                 "separate files.",
                 reason="head-without-class",
             )

@@ -166,6 +166,10 @@ class ObjectiveConfig(VariantConfig):
         """Figures with captions from the details of an evaluation, for reports; empty by default."""
         return []
 
+    def tables(self, details: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[Any]]]]:
+        """(heading, header, rows) from the details of an evaluation, for the terminal and reports; empty by default."""
+        return []
+
     def fit_baselines(self, data: Data) -> dict[str, Baseline]:
         """Baselines fitted on the training data, weakest first."""
         return {}

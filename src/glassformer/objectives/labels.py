@@ -16,9 +16,10 @@ from glassformer.data.labels.label_batches import IGNORED, EncodedTexts, LengthG
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.evaluation.abstaining import Answer, AskOptions
 from glassformer.evaluation.label_baselines import LABEL_BASELINES, fit_label_baselines
-from glassformer.evaluation.label_metrics import LABEL_METRICS, collapsed_since, collapsed_to, label_outcomes
+from glassformer.evaluation.label_metrics import LABEL_METRICS, collapsed_since, collapsed_to, label_outcomes, label_tables
 from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes
 from glassformer.evaluation.token_losses import evaluating
+from glassformer.figures.reliability import reliability_diagram
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.metrics import Metric
@@ -117,6 +118,15 @@ class LabelsConfig(ObjectiveConfig):
         rows = self.predict(network, items[range(min(SHOWN, len(items)))], tools)
         lines = [f"{row['predicted']} ({row['confidence']:.0%}; {row['label']}): {row['text'][:100]}" for row in rows]
         return "\n".join(lines), "The first validation texts: predicted label (its probability; the true label)."
+
+    def tables(self, details: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[Any]]]]:
+        return label_tables(details)
+
+    def pictures(self, details: Mapping[str, Any]) -> list[tuple[Any, str]]:
+        if "reliability" not in details.get("calibration", {}):
+            return []
+        caption = "Reliability: the share of right labels against their probability; numbers are how many texts."
+        return [(reliability_diagram(details["calibration"]["reliability"]), caption)]
 
     def fit_baselines(self, data: Data) -> dict[str, Baseline]:
         return {**fit_label_baselines(data.part("labels").split("train"))}

@@ -174,6 +174,9 @@ class MixtureConfig(ObjectiveConfig):
     def pictures(self, details: Mapping[str, Any]) -> list[tuple[Any, str]]:
         return self.judge.pictures(details)
 
+    def tables(self, details: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[Any]]]]:
+        return self.judge.tables(details)
+
     def fit_baselines(self, data: Data) -> dict[str, Baseline]:
         return self.judge.fit_baselines(data)
 

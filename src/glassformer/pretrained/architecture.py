@@ -226,14 +226,14 @@ def to_ours(theirs: Mapping[str, Tensor], rules: Iterable[Rule], expected: Mappi
         if missing:
             raise DataError(f"the tensor {missing[0]} is missing; the weights are incomplete or of another kind of model.")
         stored_parts = [theirs[name].T if rule.transposed else theirs[name] for name in rule.theirs]
-        shape = expected[rule.ours]
+        shape = expected[rule.ours]  # matrices of experts, one after the other, are rows of one matrix there
         for name, part, rows in zip(rule.theirs, stored_parts, rule.rows):
-            wanted = (rows, *shape[1:])
+            wanted = (rows, *shape[max(1, len(shape) - 1) :])
             if tuple(part.shape) != wanted:
                 stored = wanted[::-1] if rule.transposed else wanted
                 raise DataError(f"the tensor {name} has shape {list(theirs[name].shape)}; config.json asks for {list(stored)}.")
         parts = [rule.part_of_ours(number, theirs[name]) for number, name in enumerate(rule.theirs)]
-        found[rule.ours] = torch.cat(parts).to(torch.float32).contiguous()
+        found[rule.ours] = torch.cat(parts).to(torch.float32).reshape(shape).contiguous()
     absent = expected.keys() - found.keys()
     assert not absent, absent  # a tensor of ours without a rule
     return found
@@ -245,7 +245,8 @@ def to_theirs(ours: Mapping[str, Tensor], rules: Iterable[Rule]) -> dict[str, Te
     width = ours["embedding.weight"].shape[1]
     for rule in rules:
         if rule.ours in ours:
-            parts = ours[rule.ours].detach().to("cpu", torch.float32).split(rule.rows)
+            tensor = ours[rule.ours].detach().to("cpu", torch.float32)
+            parts = (tensor.flatten(0, 1) if tensor.dim() == 3 else tensor).split(rule.rows)
         else:
             shape = () if rule.ours.endswith(".bias") else (width,)
             parts = tuple(torch.zeros(rows, *shape) for rows in rule.rows)

@@ -81,6 +81,15 @@ class TensorEntry:
     """Theirs holds queries, keys and values of one head side by side, head after head."""
     turned_back: tuple[int, ...] = ()
     """Parts whose heads have their halves swapped there: the same rotation in the other direction."""
+    each: str | None = None
+    """The setting that says how many experts there are; their number stands where a name has an N between dots."""
+
+    def parts(self, captured: Mapping[str, Any], end: str = "") -> tuple[str, ...]:
+        """The names of their tensors, in the order in which ours holds them."""
+        names = self.theirs
+        if self.each is not None:
+            names = tuple(name.replace(".N.", f".{n}.") for n in range(captured[self.each]) for name in self.theirs)
+        return tuple(name + end for name in names)
 
     @classmethod
     def of(cls, ours: str, value: Any, *, inside: tuple[str, str] = ("", "")) -> TensorEntry:
@@ -212,23 +221,23 @@ class Family(Architecture):
         rules = []
         for entry in self._entries(config):
             if entry.ours in shapes:  # one tensor
-                rules.append(Rule(entry.ours, entry.theirs, _rows(shapes[entry.ours][0], entry, config, dims)))
+                rules.append(Rule(entry.ours, entry.theirs, (shapes[entry.ours][0],)))
                 continue
             weight, bias = f"{entry.ours}.weight", f"{entry.ours}.bias"
             if weight not in shapes and not entry.always:
                 continue
-            rows = _rows(shapes[weight][0] if weight in shapes else dims.context, entry, config, dims)
+            names = entry.parts(captured, ".weight")
+            shape = shapes.get(weight, torch.Size((dims.context,)))
+            rows = _rows(shape[0] * shape[1] if len(shape) == 3 else shape[0], len(names), entry, config)
             layout: dict[str, Any] = {"heads": dims.heads if entry.heads_outside else 0, "turned_back": entry.turned_back}
-            names = tuple(f"{name}.weight" for name in entry.theirs)
             rules.append(Rule(weight, names, rows, entry.transposed, head_width=dims.head_width, **layout))
             if self._has_bias(entry, captured, shapes):
-                names = tuple(f"{name}.bias" for name in entry.theirs)
-                rules.append(Rule(bias, names, rows, head_width=dims.head_width, **layout))
+                rules.append(Rule(bias, entry.parts(captured, ".bias"), rows, head_width=dims.head_width, **layout))
         return rules
 
     def copies(self, config: ModelConfig) -> dict[str, str]:
         names = [TensorEntry.of("", self.tensors[ours]).theirs[0] for ours in ("head.weight", "embedding.weight")]
-        return {names[0]: names[1]} if config.head.kind == "tied" else {}
+        return {names[0]: names[1]} if getattr(config.head, "tied", config.head.kind == "tied") else {}
 
     def _entries(self, config: ModelConfig) -> list[TensorEntry]:
         entries = [TensorEntry.of(ours, theirs) for ours, theirs in self.tensors.items()]
@@ -256,10 +265,10 @@ def _shapes(config: ModelConfig, vocabulary: int = 1) -> dict[str, torch.Size]:
     return {name: parameter.shape for name, parameter in model.named_parameters()}
 
 
-def _rows(rows: int, entry: TensorEntry, config: ModelConfig, dims: Dims) -> tuple[int, ...]:
+def _rows(rows: int, parts: int, entry: TensorEntry, config: ModelConfig) -> tuple[int, ...]:
     """The rows of each of their tensors in ours."""
-    parts = len(entry.theirs)
     if entry.ours.endswith(".qkv") and parts == 3:
+        dims = config.dims(vocabulary=1)
         of_keys = (getattr(config.of_layer(0).mixer, "kv_heads", None) or dims.heads) * dims.head_width
         return dims.attention_width, of_keys, of_keys
     return (rows // parts,) * parts

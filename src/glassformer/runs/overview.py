@@ -103,6 +103,8 @@ class RunTable:
             "baseline": best_baseline(progress.get("baselines"), metric),
             "data": None if recipe is None else data_name(recipe),
             "curve": list(curve),
+            "generates": recipe is not None and abilities_of(recipe)["generates"],
+            "answers": recipe is not None and abilities_of(recipe)["answers"],
             "notes": list(notes),
             "tainted": facts.get("tainted", False),
             "ancestry": list(facts.get("ancestry", [])),
@@ -157,6 +159,20 @@ def data_name(recipe: dict[str, Any]) -> str | None:
         return str(chosen.get("kind"))
     first = chosen[0] if isinstance(chosen, list) and chosen else chosen
     return None if first is None else Path(str(first)).name
+
+
+def abilities_of(recipe: dict[str, Any]) -> dict[str, Any]:
+    """What a recipe's model can be asked for (text, answers or labels), and its sizes."""
+    objective, model = recipe.get("objective", "next-token"), recipe.get("model") or {}
+    kind = str(objective.get("kind") if isinstance(objective, dict) else objective)
+    sizes = {name: model.get(name) for name in ("layers", "heads", "context")}
+    return {
+        "objective": kind,
+        "generates": bool(model.get("causal", True)) and kind not in ("labels", "retrieval", "translate"),
+        "answers": "answers" in str(objective) or kind == "labels",
+        "translates": kind == "translate",
+        **sizes,
+    }
 
 
 def file_signature(file: Path) -> Any:

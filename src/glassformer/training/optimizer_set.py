@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from glassformer.foundation.errors import DamagedCheckpoint, UsageError
 from glassformer.training.config import TrainingConfig
+from glassformer.training.parallel.shard import cut_like
 from glassformer.training.slots import FunctionalOptimizer, OptimizerConfig
 
 FROM_ZERO = frozenset({"Adam", "AdamW", "RAdam", "RMSprop", "Adamax", "Adadelta"})
@@ -122,7 +123,8 @@ class OptimizerSet:
                 )
             optimizer = owner[parameter]
             on_device = key != "step" or any(group.get("fused") or group.get("capturable") for group in optimizer.param_groups)
-            optimizer.state[parameter][key] = tensor.to(parameter.device if on_device else "cpu").clone()
+            tensor = tensor.to(parameter.device if on_device else "cpu").clone()
+            optimizer.state[parameter][key] = cut_like(tensor, parameter) if tensor.ndim else tensor
 
     def decay_list(self) -> dict[str, list[str]]:
         """Which parameters decay and which do not, by name."""

@@ -26,6 +26,7 @@ from glassformer.model.own_losses import OwnLosses
 from glassformer.training.config import TrainingConfig
 from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.parallel.group import ALONE, Processes
+from glassformer.training.parallel.shard import Shards, squared_by_row
 from glassformer.training.parallel.tree import PairwiseSum
 
 
@@ -102,9 +103,12 @@ class TrainStep:
         runtime: Runtime,
         seed: int,
         processes: Processes = ALONE,
+        shards: Shards | None = None,
     ) -> None:
         self.loss_module, self.optimizers, self.config, self.runtime, self.seed = loss, optimizers, config, runtime, seed
         self.processes, self.pieces, self.accumulate = processes, config.pieces, config.accumulate
+        self.shards = shards
+        """What trains a network that is cut over the processes; None: every process holds the whole."""
         self.compiled = False
         """Whether ``compute_loss`` is the compiled form of ``loss_module``; it then gets a seed for its dropout masks."""
         self.compute_loss: Callable[[dict[str, Tensor], Tensor | None], Tensor] = loss
@@ -141,7 +145,19 @@ class TrainStep:
         """Leaves the gradient of the mean loss over the whole batch in ``grad``; returns that loss."""
         if self.pieces is None:
             return self._backward(batch, self.loss_module.count(batch))
+        if self.shards is not None:
+            return self._gradients_of_shards(batch, self.shards)
         return self.take(self.processes.sum(self.summed(batch)))
+
+    def _gradients_of_shards(self, batch: Batch, shards: Shards) -> Tensor:
+        """The same for a cut network: gradients of this process's pieces add up one after another, their sums are scattered."""
+        targets, pieces, own = self.loss_module.count(batch), self.cut(batch), self.processes.share(self.pieces or 1)
+        loss = torch.zeros(1, device=targets.device)
+        for piece in own:
+            self.seed_piece(piece)
+            shards.sum_gradients(piece == own[-1])
+            loss = loss + self._backward(pieces[piece], targets)
+        return self.processes.sum(loss)[0]
 
     def summed(self, batch: Batch) -> Tensor:
         """Gradients and loss of the pieces of this process, added in pairs; flat, as ``flat_gradients`` lays them out."""
@@ -218,4 +234,6 @@ class TrainStep:
 
     def _norm(self) -> Tensor:
         parameters = self.optimizers.parameters.values()
+        if self.shards is not None:
+            return torch.cat([squared_by_row(one.grad) for one in parameters if one.grad is not None]).sum().sqrt()
         return torch.nn.utils.get_total_norm([parameter.grad for parameter in parameters if parameter.grad is not None])

@@ -93,6 +93,8 @@ def choose_form(
 
     A resumed run keeps the form it began with (``before``), because other forms round differently.
     """
+    if step.shards is not None:  # it gathers weights as it goes
+        return StepForm(False, False), ""
     compiled, captured, because = step.config.compile, step.config.cuda_graph, ""
     if compiled == "auto" and before:
         compiled = before["compiled"]

@@ -22,6 +22,7 @@ from glassformer.foundation.runtime import is_out_of_memory
 from glassformer.foundation.stopwatch import Stopwatch
 from glassformer.training.config import CheckpointConfig, EvaluationConfig
 from glassformer.training.cuda_graph import GraphedStep
+from glassformer.training.parallel.shard import whole
 from glassformer.training.signals import StopRequested, StopSignal
 from glassformer.training.step import StepOutcome, TrainStep
 
@@ -210,7 +211,7 @@ class Trainer:
         """Saves the state, unless the last step, finite itself, led to weights that are not: that is no checkpoint to keep."""
         self._fetch()
         for name, parameter in self.step.optimizers.parameters.items():
-            if not torch.isfinite(parameter.detach()).all():
+            if not torch.isfinite(whole(parameter.detach())).all():
                 raise self._diverged(state.step, f"weight {name} is not finite any more")
         state.seconds = self._seconds()
         with self.callbacks.clock.phase("saving"):

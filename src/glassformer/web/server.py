@@ -93,7 +93,7 @@ def serve(folder: Path, *, port: int, host: str = "127.0.0.1", on_ready: Callabl
 
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder; give a folder for runs.")
-    listening = _listen(host, port)
+    listening = listen(host, port)
     port = listening.getsockname()[1]
     token = os.environ.get("GLASSFORMER_TOKEN") or secrets.token_urlsafe(24)
     app = make_app(folder, token=token, host=host, port=port)
@@ -120,7 +120,8 @@ def _first_part(folder: Path) -> str:
     return next((f"#/{kind}/{quote(folder.resolve().name)}" for kind, holds in kinds.items() if holds), "")
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens; raises if the port is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -11,15 +11,22 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 import glassformer as gf
 from glassformer.foundation.errors import ConfigError, GlassformerError, UsageError
+from glassformer.foundation.place import Place
+from glassformer.model.config import ModelConfig
+from glassformer.model.transformer import build_model
 from glassformer.runs.checkpoint import checkpoint_checksums
 from glassformer.runs.directory import RunDirectory
+from glassformer.training.config import TrainingConfig
 from glassformer.training.parallel.launch import number_of_processes
+from glassformer.training.parallel.shard import chosen_form, refuse_if_not_cut
 
 STEPS = 12
 
@@ -168,6 +175,59 @@ def test_the_law_refuses_processes_that_differ_from_one(start, tmp_path) -> None
     assert (child.returncode, out) == (3, "")
     assert err.count("Error: processes: ") == err.count("Error: ") == 1
     assert not (tmp_path / "run").exists()
+
+
+def losses(run: Path) -> list[float]:
+    return [line["loss"] for line in figures(run) if "loss" in line]
+
+
+def test_a_cut_model_is_trained_to_rounding(start, alone, recipe, tmp_path) -> None:
+    """fsdp: another order of sums, so other bits than one process; its checkpoint is a whole one, with which one goes on."""
+    run = tmp_path / "run"
+    child = start(2, run, **{"training.parallel": "fsdp"})
+    _, err = child.communicate(timeout=300)
+    assert (child.returncode, err) == (0, "")
+    assert losses(run) == pytest.approx(losses(alone), rel=1e-5)
+    assert RunDirectory(run).read_environment()["processes"][0]["form"] == "fsdp"
+    more = gf.train(recipe, set={"training.steps": STEPS + 3}, out=run, resume=True)
+    assert len(losses(more.folder)) == STEPS + 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_a_cut_run_repeats_and_resumes_in_the_same_bits(start, tmp_path, optimizer: str) -> None:
+    changes = {"training.parallel": "fsdp", "training.optimizer": optimizer}
+    for name in ("one", "again"):
+        child = start(2, tmp_path / name, **changes)
+        assert (child.communicate(timeout=300)[1], child.returncode) == ("", 0)
+    long = {**LONG, **changes}
+    child = start(2, tmp_path / "broken", **long)
+    begun(child, tmp_path / "broken", 30)
+    os.kill(worker(child, 0), signal.SIGKILL)
+    child.communicate(timeout=60)
+    reached = RunDirectory(tmp_path / "broken").steps()[-1]
+    long["training.steps"] = reached + 5
+    for name, words in (("broken", ["--resume"]), ("unbroken", [])):
+        child = start(2, tmp_path / name, *words, **long)
+        assert (child.communicate(timeout=300)[1], child.returncode) == ("", 0)
+    assert checksums(tmp_path / "one") == checksums(tmp_path / "again")
+    assert checksums(tmp_path / "broken") == checksums(tmp_path / "unbroken")
+
+
+def test_what_cannot_be_cut_is_refused() -> None:
+    group: Any = SimpleNamespace(place=Place(0, 2, 0, 2))
+    sizes = ModelConfig.parse({"width": 8, "heads": 2, "layers": 2, "context": 4})
+    cpu, network, twice = torch.device("cpu"), build_model(sizes, 5, seed=0), build_model(sizes, 5, seed=0)
+    plain = TrainingConfig.parse({"steps": 1})
+    refuse_if_not_cut(network, plain, cpu, group)
+    assert chosen_form(plain, network, 0, cpu) == "ddp"
+    assert chosen_form(TrainingConfig.parse({"steps": 1, "parallel": "fsdp"}), network, 0, cpu) == "fsdp"
+    twice.order = [0, 0]
+    cases = [(torch.nn.Linear(2, 2), plain), (twice, plain), (network, TrainingConfig.parse({"steps": 1, "compile": True}))]
+    for model, training in cases:
+        with pytest.raises(ConfigError) as refused:
+            refuse_if_not_cut(model, training, cpu, group)
+        assert refused.value.reason == "cannot-be-cut"
 
 
 @pytest.mark.slow

@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from glassformer.data.tokenizers.byte import ByteTokenizer
+from glassformer.web.routes.look import shortened
+
 pytest.importorskip("glassformer.lens.look", reason="this version has no lens")
 
 
@@ -64,7 +67,7 @@ def readout(page, kind: str, other: str = "", checkpoint: str = "last") -> dict[
 
 @pytest.mark.parametrize(("kind", "other", "said"), [("effects", "a mat", "this text and 1 more"), ("rollout", "", "residual")])
 def test_readouts_are_figures_with_words(page, kind, other, said) -> None:
-    (block,) = readout(page, kind, other)["blocks"]
+    block, *_ = readout(page, kind, other)["blocks"]
     assert block["picture"].startswith("data:image/svg+xml")
     assert said in block["caption"]
 
@@ -75,3 +78,24 @@ def test_patching_from_a_text_that_ends_otherwise(page) -> None:
     assert drawn, "no letter makes this model say another one"
     assert "comes next" in drawn[0]["caption"]
     assert all("nothing to restore" in answer["error"] for answer in answers if "blocks" not in answer)
+
+
+def test_the_first_text_fits_the_context(page) -> None:
+    """Look begins with the run's own validation text, and the model takes it."""
+    text = page.get("/api/look/text", params={"run": "run"}).json()["text"]
+    assert text.strip()
+    answer = page.post("/api/look", json={"run": "run", "text": text})
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(("text", "most", "short"), [("the cat sat", 9, "the cat"), ("hippopotamus", 7, "hippo"), ("a", 1, "")])
+def test_shortened_by_words_and_then_by_characters(text, most, short) -> None:
+    assert shortened(text, ByteTokenizer(), most) == short
+
+
+def test_a_walk_of_one_token(page) -> None:
+    found = page.post("/api/walk", json={"run": "run", "text": "the cat", "position": 2}).json()
+    assert found["position"] == 2
+    assert found["steps"][-1]["kind"] == "outputs"
+    assert "position" in page.post("/api/walk", json={"run": "run", "text": "the", "position": 99}).json()["error"]
+    assert page.post("/api/walk", json={"run": "run", "text": "the", "position": "x"}).status_code == 400

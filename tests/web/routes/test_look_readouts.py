@@ -23,12 +23,14 @@ def run() -> Any:
 
 
 def test_effects_over_several_texts(run) -> None:
-    (one,) = READOUTS["effects"](run, run.look("the cat"), "a mat\n\nan old hen")
+    one, table = READOUTS["effects"](run, run.look("the cat"), "a mat\n\nan old hen")
     assert "this text and 2 more" in one.caption
     labels = {label.get_text() for label in one.figure.axes[0].get_yticklabels()}
     assert labels == {f"{layer}.{head}" for layer in range(2) for head in range(3)}
     assert "[" in one.alt  # an interval
     assert len(labels) < MOST_HEADS
+    sizes = [abs(row[1].value) for row in table.rows]
+    assert sizes == sorted(sizes, reverse=True)  # the largest effect first
 
 
 def test_rollout_is_a_map_of_the_text(run) -> None:
@@ -42,7 +44,9 @@ def test_patching(run) -> None:
     other = next(
         text for text in (f"the ca{chr(at)}" for at in range(97, 123)) if run.look(text).scores[-1].argmax() != likeliest
     )
-    (one,) = READOUTS["patching"](run, look, other)
+    one, table = READOUTS["patching"](run, look, other)
+    back = [abs(float(row[2])) for row in table.rows]
+    assert back == sorted(back, reverse=True)
     assert "comes next" in one.caption
     assert [label.get_text() for label in one.figure.axes[0].get_yticklabels()] == ["embedded", "layer 0", "layer 1"]
     for wrong, sentence in (("", "type one"), ("a", "equally many"), ("the cat", "nothing to restore")):

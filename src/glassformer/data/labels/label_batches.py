@@ -72,10 +72,11 @@ class PaddedRows(NamedTuple):
 def encode_texts(tokenizer: Tokenizer, items: LabelledTexts, context: int) -> EncodedTexts:
     """Ids with the tokenizer's special tokens around and between texts, truncated to ``context``, the longer text first."""
     key = memory_key(tokenizer, items.fingerprint, items.label_names, context)
-    return _encodings.get(key, lambda: _encoded(tokenizer, items, context))
+    return _encodings.get(key, lambda: encoded_texts(tokenizer, items, context))
 
 
-def _encoded(tokenizer: Tokenizer, items: LabelledTexts, context: int) -> EncodedTexts:
+def encoded_texts(tokenizer: Tokenizer, items: LabelledTexts, context: int) -> EncodedTexts:
+    """The same, not cached: for texts that come once."""
     rows = _by_marks(tokenizer, items, context)
     if isinstance(tokenizer, FastTokenizer) and tokenizer.library.num_special_tokens_to_add(items.pairs is not None):
         rows = _by_library(tokenizer, items, context)

@@ -1,12 +1,14 @@
 // All heads as small maps, layers down and heads across; one is chosen, by a click or by the arrow keys.
 import { drawSmall } from "./maps.js";
+import { headWord } from "./tables.js";
 
 const smallMap = (layer, head) => {
   const button = Object.assign(document.createElement("button"), { type: "button", className: "thumb", title: `layer ${layer}, head ${head}` });
   const canvas = document.createElement("canvas");
   button.setAttribute("aria-label", button.title);
-  button.append(canvas, Object.assign(document.createElement("span"), { textContent: `${layer}.${head}` }));
-  return { button, canvas, layer, head };
+  const name = Object.assign(document.createElement("span"), { textContent: `${layer}.${head}` });
+  button.append(canvas, name);
+  return { button, canvas, name, layer, head };
 };
 
 export function headGrid(choose) {
@@ -36,6 +38,14 @@ export function headGrid(choose) {
       if (view.no_maps) return box.replaceChildren();
       if (thumbs.length !== view.layers * view.heads || heads !== view.heads || !box.firstChild) make(view);
       thumbs.forEach(({ canvas, layer, head }) => drawSmall(canvas, view, layer, head, pixels));
+    },
+    // What each head is in a word, once its scores are known.
+    label(table) {
+      thumbs.forEach(({ button, name, layer, head }) => {
+        const known = headWord(table, layer, head);
+        name.textContent = `${layer}.${head}${known ? ` ${known.word}` : ""}`;
+        button.setAttribute("aria-description", known ? known.word : "");
+      });
     },
     mark(state) {
       thumbs.forEach(({ button, layer, head }) => {

@@ -1,7 +1,7 @@
 // Draws a look: the grid of heads, one panel or two, a film's slider, the table of heads; keeps what is chosen.
 import { isDark, pixels, ramp } from "./colours.js";
 import { unpack } from "./unpack.js";
-import { headTable } from "./tables.js";
+import { headTable, headWord, mostTelling } from "./tables.js";
 import { panel } from "./view.js";
 import { filmSlider } from "./film.js";
 import { headGrid } from "./grid.js";
@@ -17,7 +17,8 @@ const sameTokens = (views) => views.every((view) => view.tokens.join("\n") === v
 export async function start(home, data, chosen = () => {}) {
   const film = data.kind === "film";
   let views = data.views, cards = [], own = [], colours = null, waiting = 0;
-  const state = { layer: 0, head: 0, row: 0, column: 0, view: film ? views.length - 1 : 0 };
+  const state = { layer: 0, head: 0, row: Infinity, column: 0, view: film ? views.length - 1 : 0 }; // the last token
+  let picked = false; // whether a head was chosen, by a person or for the first time by its scores
   const title = element("h2", ""), notes = element("div", "notes"), panels = element("div", "panels"), table = element("div", "wide heads");
   const grid = headGrid((changes) => choose(changes)), aside = element("section", "all");
   const slider = film ? filmSlider(views.map((view) => view.name), state.view, (view) => choose({ view })) : null;
@@ -30,6 +31,7 @@ export async function start(home, data, chosen = () => {}) {
   // ``at``: the panel in which something was pointed at. Panels of other tokens keep places of their own.
   function choose(changes, at = null) {
     const here = at === null || linked() ? state : own[at], view = at === null ? shown() : cards[at].view;
+    if ("layer" in changes) picked = true;
     if (changes.move) {
       const [down, right] = changes.move;
       changes = { row: within(here.row + down, view.tokens), column: within(here.column + right, view.keys) };
@@ -55,12 +57,15 @@ export async function start(home, data, chosen = () => {}) {
     const view = shown();
     state.layer = Math.min(state.layer, view.layers - 1);
     state.head = Math.min(state.head, view.heads - 1);
+    state.row = within(state.row, view.tokens);
     const faults = views.flatMap((one) => one.faults).map((fault) => element("p", "warning", fault));
     const apart = linked() ? [] : [element("p", "", `The texts are split differently (${views.map((one) => `${one.name}: ${one.tokens.length} tokens`).join(", ")}), so positions do not correspond: each map is pointed at on its own.`)];
     notes.replaceChildren(...faults, ...apart);
     cards = (film ? [view] : views).map((one, at) => panel(one, (changes) => choose(changes, at)));
     own = cards.map(() => ({ row: state.row, column: state.column }));
     panels.replaceChildren(...cards.map((card) => card.box));
+    legend.hidden = Boolean(view.no_maps);
+    legend.querySelector(".ramp").style.background = `linear-gradient(to right, ${shades.join(", ")})`;
     title.textContent = view.no_maps ? "" : views.length > 1 ? `All heads: ${view.name}` : "All heads";
     grid.draw(view, colours.pixels);
     drawTable();
@@ -69,11 +74,18 @@ export async function start(home, data, chosen = () => {}) {
   }
 
   function drawTable() {
+    const known = shown().table;
+    grid.label(known);
+    if (known && !picked) { picked = true; Object.assign(state, mostTelling(known)); chosen(state); }
+    const word = headWord(known, state.layer, state.head);
+    home.dataset.word = word ? word.word : "";
     table.replaceChildren(...(shown().table ? [headTable(shown(), (layer, head) => choose({ layer, head }))] : []));
   }
 
+  const legend = element("p", "legend");
+  legend.append("weight 0 ", element("span", "ramp"), " 1");
   await ready();
-  aside.append(title, grid.box);
+  aside.append(title, grid.box, legend);
   home.querySelectorAll(":scope > .note").forEach((note) => note.remove());
   home.append(notes, ...(slider ? [slider.box] : []), aside, panels, table,
     element("p", "help", "Point at a token or a cell. Keys: Tab to the map or the heads, then the arrows."));

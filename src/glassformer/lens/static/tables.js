@@ -51,6 +51,28 @@ const ABOUT = {
   copying: "how far it raises the tokens it looks at, in standard deviations",
 };
 
+// What a head is, in a word, by its most pronounced score; null where none stands out. Chance is about one over the visible tokens.
+const WORDS = [["induction", 0.3, (value) => `induction ${value.toFixed(2)}`], ["previous", 0.4, () => "previous token"], ["duplicate", 0.3, () => "same token"], ["first", 0.5, () => "first token"]];
+export function headWord(table, layer, head) {
+  const found = table?.rows.find((row) => row[0] === layer && row[1] === head);
+  if (!found) return null;
+  const known = WORDS.map(([name, least, word]) => [found[2 + table.columns.indexOf(name)], least, word, table.columns.includes(name)])
+    .filter(([value, least, , there]) => there && value !== null && value >= least);
+  return known.length ? { word: known[0][2](known[0][0]), strength: known[0][0] } : null;
+}
+
+// The head that says most about what the model has learned: the strongest of the first kind there is.
+export function mostTelling(table) {
+  for (const [name, least] of WORDS) {
+    const column = table.columns.indexOf(name);
+    const best = column < 0 ? null : table.rows.filter((row) => row[2 + column] !== null).sort((a, b) => b[2 + column] - a[2 + column])[0];
+    if (best && best[2 + column] >= least) return { layer: best[0], head: best[1] };
+  }
+  const entropy = 2 + table.columns.indexOf("entropy"); // none stands out: the most pointed one
+  const [layer, head] = [...table.rows].sort((a, b) => (a[entropy] ?? Infinity) - (b[entropy] ?? Infinity))[0];
+  return { layer, head };
+}
+
 // All heads; a click on a column sorts, a click on a row (or Enter) chooses the head.
 export function headTable(view, choose) {
   const whole = document.createElement("table");

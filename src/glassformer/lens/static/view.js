@@ -1,7 +1,7 @@
 // One panel: a large map, the row in words, strips of tokens, the logit lens. It follows a state shared with its neighbours.
 import { drawLarge } from "./maps.js";
 import { paintLosses, paintReaders, paintReads, strip } from "./tokens.js";
-import { lensTable, readOut } from "./tables.js";
+import { headWord, lensTable, readOut } from "./tables.js";
 
 const make = (kind, className, text = "") => Object.assign(document.createElement(kind), { className, textContent: text });
 
@@ -40,7 +40,7 @@ export function panel(view, choose) {
     if (!view.no_maps) {
       drawn = drawLarge(canvas, view, here.layer, here.head, here, colours.pixels, colours.style);
       canvas.setAttribute("aria-label", `Layer ${here.layer}, head ${here.head}: queries down, keys across`);
-      title.textContent = `${view.name ? `${view.name}: ` : ""}layer ${here.layer}, head ${here.head}`;
+      title.textContent = `${view.name ? `${view.name}: ` : ""}layer ${here.layer}, head ${here.head}${headWord(view.table, here.layer, here.head) ? ` (${headWord(view.table, here.layer, here.head).word})` : ""}`;
       said.textContent = readOut(view, here);
       paintReads(reads.words, view, here, colours.table);
       paintReaders(readers.words, view, here, colours.table);

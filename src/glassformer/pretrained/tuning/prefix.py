@@ -49,7 +49,7 @@ class Prefix(Reader):
     def forward(self, encoder: Any, ids_BT: Tensor, seen_BT: Tensor, types_BT: Tensor | None) -> Tensor:
         from transformers import DynamicCache
 
-        rows = len(ids_BT)
+        rows = ids_BT.shape[0]  # not len(), which torch.export takes for a constant
         by_layer = self.prefix.view(self.length, 2 * self.layers, self.heads, -1).permute(1, 2, 0, 3)  # [2 L, H, P, E]
         cache = DynamicCache()
         for layer in range(self.layers):

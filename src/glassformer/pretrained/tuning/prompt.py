@@ -48,7 +48,7 @@ class Prompt(Reader):
         self.virtual = length
 
     def forward(self, encoder: Any, ids_BT: Tensor, seen_BT: Tensor, types_BT: Tensor | None) -> Tensor:
-        rows = len(ids_BT)
+        rows = ids_BT.shape[0]  # not len(), which torch.export takes for a constant
         text_BTD = encoder.get_input_embeddings()(ids_BT)
         prompt_BPD = self.prompt.to(text_BTD.dtype).expand(rows, -1, -1)
         ones_BP = seen_BT.new_ones(rows, self.virtual)

@@ -17,6 +17,7 @@ from pydantic import Field, Strict
 from torch import Tensor, nn
 
 from glassformer.training.optimizers.adamw import AdamW
+from glassformer.training.parallel.shard import cut_like, whole
 from glassformer.training.slots import (
     OPTIMIZERS,
     FunctionalOptimizer,
@@ -65,10 +66,12 @@ class Orthogonal(FunctionalOptimizer):
         torch._foreach_lerp_(momenta, gradients, 1.0 - group["momentum"])
         ahead = torch._foreach_lerp(gradients, momenta, group["momentum"])  # Nesterov's look ahead
         on_gpu = matrices[0].device.type == "cuda"
-        changes_NRC = orthogonalised(torch.stack(ahead).to(torch.bfloat16 if on_gpu else matrices[0].dtype))
+        ahead_NRC = torch.stack([whole(one) for one in ahead])
+        changes_NRC = orthogonalised(ahead_NRC.to(torch.bfloat16 if on_gpu else matrices[0].dtype))
         rate = group["lr"] * LIKE_ADAMW * math.sqrt(max(matrices[0].shape))
         torch._foreach_mul_(matrices, 1.0 - group["lr"] * group["weight_decay"])
-        torch._foreach_sub_(matrices, list((changes_NRC.to(matrices[0].dtype) * rate).unbind()))
+        changes = (changes_NRC.to(matrices[0].dtype) * rate).unbind()
+        torch._foreach_sub_(matrices, [cut_like(change, matrix) for change, matrix in zip(changes, matrices)])
 
     def _momentum(self, matrix: Tensor) -> Tensor:
         state = self.state[matrix]

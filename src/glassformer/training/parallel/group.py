@@ -247,6 +247,22 @@ class Group:
                 part = double
         return part[: len(flat)].to(flat.device)
 
+    def scatter_sum(self, parts: Tensor) -> Tensor:
+        """[W, n], one row for each process -> this process's row, summed over all of them in the same pairs."""
+        import torch.distributed as dist
+
+        scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+        rows, rank = list(range(self.place.world)), self.place.rank
+        with self._in_a_collective():
+            for level, pair in enumerate(self._pairs):
+                bit = 1 << level
+                low = [at for at, row in enumerate(rows) if not row & bit]
+                high = [at for at, row in enumerate(rows) if row & bit]
+                half = parts.new_empty(len(rows) // 2, parts.shape[1])
+                scatter(half, parts[torch.tensor(low + high, device=parts.device)], group=pair)
+                rows, parts = [rows[at] for at in (high if rank & bit else low)], half
+        return parts[0]
+
     def ended_by(self, error: BaseException) -> BaseException:
         """What this process ends with: its own error where it is the first to fail, otherwise that of the other one."""
         agreed = isinstance(error, Diverged | Interrupted) or getattr(error, "reason", "") == "processes-differ"

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,8 +17,8 @@ from starlette.routing import Route
 
 from glassformer.figures.attention import draw_effects, draw_map, draw_patching
 from glassformer.foundation.config import Config
-from glassformer.foundation.errors import UsageError
-from glassformer.pages.page import Block, FigureBlock
+from glassformer.foundation.errors import GlassformerError, UsageError
+from glassformer.pages.page import Block, Cell, FigureBlock, Table
 from glassformer.web.app_state import AppState, json_route, state_of
 from glassformer.web.page_json import blocks_to_dicts
 from glassformer.web.replies import text_of
@@ -31,6 +32,8 @@ MOST_LOOKS = 6
 """The number of cached looks, for requests of their maps and readouts."""
 MOST_HEADS = 40
 """The most heads in the figure of effects: those with the largest."""
+MOST_PLACES = 12
+"""Places in the table of a patching."""
 TOP = 10
 """How many next tokens are shown."""
 
@@ -74,6 +77,54 @@ def look(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     document["view"] = view(seen, whole=False)
     maps = None if seen.no_attention else quantised(seen.attention).tobytes()
     return {**document, "look": _cache(state, CachedLook(options.run, first, maps))}
+
+
+def walk(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
+    """The forward pass of one token, step by step: the JSON of ``glassformer look --walk --json``."""
+    from glassformer.lens.walk import walk as steps_of
+
+    run, position = state.worker.run(state.folder.run(text_of(values, "run"))), values.get("position", -1)
+    if not isinstance(position, int) or isinstance(position, bool):
+        raise UsageError(f"position={position!r} must be a whole number.", reason="bad-position")
+    return steps_of(run.look(text_of(values, "text")), position)
+
+
+OPENING = 24
+"""Tokens of the text that Look begins with, at most: a map of so many can be read."""
+PLAIN_TEXT = "the cat sat on the mat and the cat ran to the mat"
+
+
+def opening_text(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
+    """A text to begin with: the beginning of the validation data, short enough for the model's context."""
+    run = state.worker.run(state.folder.run(text_of(values, "run")))
+    text = shortened(_validation_text(run) or PLAIN_TEXT, run.tokenizer, min(OPENING, run.recipe.model.context))
+    return {"text": text or PLAIN_TEXT[:1]}
+
+
+def _validation_text(run: Run) -> str | None:
+    """The first validation text, or the first tokens of it; None where the data are not here, or there are none."""
+    try:
+        if "validation" not in run.data.names:
+            return None
+        items = run.data.split("validation")
+    except GlassformerError:
+        return None
+    if hasattr(items, "texts"):
+        return str(items.texts[0])
+    if hasattr(items, "tokens"):
+        return run.tokenizer.decode([int(token) for token in items.tokens[: 2 * OPENING]]).strip()
+    return None
+
+
+def shortened(text: str, tokenizer: Any, most: int) -> str:
+    """The longest beginning of whole words (or else of characters) with at most ``most`` tokens, marks included."""
+    words = text.split(" ")
+    cuts = [" ".join(words[:count]) for count in range(len(words), 0, -1)] + [text[:count] for count in range(len(text), 0, -1)]
+    return next((cut for cut in cuts if cut.strip() and len(tokenizer.encode(cut)) + MARKS <= most), "")
+
+
+MARKS = 2
+"""Tokens that a text may get around it: a start and a stop, or the classifier's own."""
 
 
 def _heads(options: LookRequest, seen: Look) -> list[tuple[int, int]]:
@@ -149,7 +200,9 @@ def effects(run: Run, look: Look, other: str) -> list[Block]:
     caption = f"Each head (layer.head) taken out in turn, its output set to zero: {found.unit}, on {texts}.{few}"
     figure = draw_effects({name: named[name] for name in shown}, unit=found.unit)
     alt = ", ".join(f"{name}: {named[name]}" for name in shown[:5])
-    return [FigureBlock(figure, caption=caption, alt=f"Effects of heads, the largest first: {alt}")]
+    rows: list[list[Cell]] = [[name, named[name]] for name in shown]
+    table = Table(["head", found.unit], rows, caption="The same in numbers, the largest effect first.")
+    return [FigureBlock(figure, caption=caption, alt=f"Effects of heads, the largest first: {alt}"), table]
 
 
 def rollout(run: Run, look: Look, other: str) -> list[Block]:
@@ -175,7 +228,10 @@ def patching(run: Run, look: Look, other: str) -> list[Block]:
     )
     names = [name.replace("blocks.", "layer ").replace(".after", "") for name in look.places.streams]
     figure = draw_patching(found, look.tokens, names)
-    return [FigureBlock(figure, caption=caption, alt="What comes back, by layer and position")]
+    order = sorted(np.ndindex(found.shape), key=lambda at: -abs(float(found[at])))[:MOST_PLACES]
+    rows: list[list[Cell]] = [[names[layer], f"{at} {look.tokens[at]}", f"{found[layer, at]:.3f}"] for layer, at in order]
+    table = Table(["after", "position", "comes back"], rows, caption="The places with the largest effect.")
+    return [FigureBlock(figure, caption=caption, alt="What comes back, by layer and position"), table]
 
 
 READOUTS: dict[str, Callable[[Run, Look, str], list[Block]]] = {"effects": effects, "rollout": rollout, "patching": patching}
@@ -183,6 +239,8 @@ READOUTS: dict[str, Callable[[Run, Look, str], list[Block]]] = {"effects": effec
 
 ROUTES = [
     json_route("POST", "/api/look", look, worker=True),
+    json_route("POST", "/api/walk", walk, worker=True),
+    json_route("GET", "/api/look/text", opening_text, worker=True),
     Route("/api/look/maps", maps, methods=["GET"]),
     json_route("GET", "/api/look/heads", heads, worker=True),
     json_route("POST", "/api/look/readout", readout, worker=True),

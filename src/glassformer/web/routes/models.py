@@ -12,6 +12,7 @@ from starlette.routing import Route
 from glassformer.foundation.config import Config
 from glassformer.foundation.errors import UsageError
 from glassformer.runs.directory import RunDirectory
+from glassformer.runs.overview import abilities_of
 from glassformer.web.app_state import AppState, json_route, state_of
 from glassformer.web.replies import body, dumped, error_reply, text_of
 
@@ -148,20 +149,7 @@ def tokens(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
 def abilities(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """The abilities of a run: whether it generates, whether it answers, its checkpoints and film."""
     directory = state.folder.run(text_of(values, "run"))
-    recipe = directory.read_recipe()
-    objective, model = recipe.get("objective", "next-token"), recipe.get("model") or {}
-    kind = str(objective["kind"] if isinstance(objective, dict) else objective)
-    return {
-        "objective": kind,
-        "generates": bool(model.get("causal", True)) and kind not in ("labels", "retrieval", "translate"),
-        "answers": "answers" in str(objective),
-        "translates": kind == "translate",
-        "checkpoints": directory.steps(),
-        "film": directory.film(),
-        "layers": model.get("layers"),
-        "heads": model.get("heads"),
-        "context": model.get("context"),
-    }
+    return {**abilities_of(directory.read_recipe()), "checkpoints": directory.steps(), "film": directory.film()}
 
 
 ROUTES = [

@@ -22,7 +22,7 @@ from glassformer.pages.page import Block, Paragraph, Table
 from glassformer.runs.diagnosis import diagnosis_of
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.live_curves import Curves
-from glassformer.runs.overview import metric_of, progress_of
+from glassformer.runs.overview import abilities_of, metric_of, progress_of
 from glassformer.study.running.trial_results import only_differs, problem_of
 from glassformer.study.statistics.evidence import Problem
 from glassformer.web.app_state import AppState, json_route, state_of
@@ -111,6 +111,9 @@ def run(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     return {
         **document,
         "progress": progress_of(directory),
+        "abilities": abilities_of(recipe),
+        "epoch_steps": environment.get("steps_per_epoch") if (recipe.get("training") or {}).get("epochs") else None,
+        "baselines": progress_of(directory).get("baselines") or {},
         "about": recipe.get("about", ""),
         "recipe": dump_yaml(recipe),
         "environment": {key: environment.get(key) for key in ENVIRONMENT if environment.get(key) is not None},

@@ -10,6 +10,7 @@ from pydantic.fields import FieldInfo
 
 from glassformer.foundation.config import Config
 from glassformer.foundation.errors import RunError, UsageError
+from glassformer.foundation.progress import duration
 from glassformer.foundation.registry import Slot
 from glassformer.runs.overview import progress_of
 from glassformer.web.app_state import AppState, json_route
@@ -29,6 +30,8 @@ class Form(Config):
     set: dict[str, Any] = Field(default_factory=dict)
     vary: list[str] = Field(default_factory=list)
     seeds: int = 4
+    timed: bool = False
+    """For the cost: time a few steps on this machine, too."""
     name: str = ""
 
 
@@ -157,13 +160,15 @@ def cost(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     from glassformer.recipe_cost import plan
 
     form = Form.parse(values)
-    found = plan(_source(state, form.base), set=form.set)
-    document = {"plan": found.to_dict(), "facts": found.facts(), "runs": 1, "flops": found.flops}
+    found = plan(_source(state, form.base), set=form.set, timed=form.timed)
+    document: dict[str, Any] = {"plan": found.to_dict(), "facts": found.facts(), "runs": 1, "flops": found.flops}
     if form.vary:
         changes = _plan(state, form).changes
         flops = [plan(_source(state, form.base), set={**form.set, **one.set}).flops for one in changes]
         runs = form.seeds * (1 + len(changes))
         document |= {"runs": runs, "flops": form.seeds * (found.flops + sum(flops))}
+    if found.seconds is not None and found.flops:  # runs of a study take as long as their FLOPs say, beside the timed one
+        document["time"] = duration(found.seconds * document["flops"] / found.flops)
     return document
 
 

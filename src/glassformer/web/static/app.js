@@ -5,7 +5,7 @@ const TABS = [
   ["runs", "Runs"], ["studies", "Studies"], ["look", "Look"], ["generate", "Generate"], ["ask", "Ask"], ["translate", "Translate"],
   ["tokens", "Tokens"], ["byhand", "By hand"], ["new", "New"],
 ];
-const PARTS = { run: "runs", study: "studies", compare: "runs" };
+const PARTS = { walk: "look", run: "runs", study: "studies", compare: "runs" };
 const main = document.getElementById("main");
 let leave = null, shown = 0;
 

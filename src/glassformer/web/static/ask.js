@@ -1,10 +1,10 @@
 // Questions: answers with their confidence, alternatives, or "I don't know".
 import { post } from "/static/api.js";
 import { chooseRun } from "/static/chooser.js";
-import { badge, field, fill, h, loading, percent, problem } from "/static/dom.js";
+import { badge, field, fill, h, loading, percent, problem, sendWithCtrlEnter } from "/static/dom.js";
 
 export async function show(page, here) {
-  const chosen = await chooseRun(page, "ask", "Ask", here, "The confidence is the probability of the whole answer with its end.");
+  const chosen = await chooseRun(page, "ask", "Ask", here, "The confidence is the probability of the whole answer with its end.", (row) => row.answers);
   if (!chosen) return null;
   const text = h("textarea", { rows: 3, placeholder: "One question per line" });
   const below = h("input", { type: "range", min: 0, max: 1, step: 0.01, value: "0" }), shown = h("output", {}, "always answers");
@@ -25,5 +25,6 @@ export async function show(page, here) {
     } catch (error) { if (mine === turn) fill(answers, problem(error)); }
   }
   page.append(h("form", { class: "form", onsubmit: ask }, field("Questions", text), h("div", { class: "field" }, h("label", {}, "Abstain ", below), shown), h("p", {}, h("button", {}, "Ask"))), answers);
+  sendWithCtrlEnter(text);
   return null;
 }

@@ -11,8 +11,8 @@ export async function show(page, { words }) {
   const key = `validation_${rows[0].metric}`, differing = folder.differing.filter((one) => new Set(rows.map((row) => JSON.stringify(row.settings[one]))).size > 1);
   const plot = curvePlot(async (low, high) => (await Promise.all(rows.map(async (row, place) => {
     const { curves } = await get("/api/run/curves", { run: row.name, low, high, points: 800, key: ["loss", key] });
-    return [["loss", false], [key, true]].filter(([one]) => curves[one]).map(([one, dashed]) => ({ label: `${row.name} ${one}`, ...curves[one], dashed, color: place }));
-  }))).flat(), { label: `Curves of ${names.join(", ")}`, height: 360 });
+    return [["loss", false], [key, true]].filter(([one]) => curves[one]).map(([one, dashed]) => ({ label: `${row.name} ${one}`, ...curves[one], dashed, color: place, noisy: !dashed }));
+  }))).flat(), { label: `Curves of ${names.join(", ")}`, height: 360, levels: () => (rows[0].baseline ? { [rows[0].baseline.name]: rows[0].baseline.value } : {}) });
   fill(page, h("h1", {}, "Together"), plot.element, h("div", { class: "wide" }, h("table", {},
     h("thead", {}, h("tr", {}, ["run", key, ...differing].map((text) => h("th", { scope: "col" }, text)))),
     h("tbody", {}, rows.map((row) => h("tr", {}, h("td", {}, h("a", { href: link("run", row.name) }, row.name)), h("td", {}, number(row[key])),

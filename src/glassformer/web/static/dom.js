@@ -76,3 +76,20 @@ export function problem(error) {
 export function empty(...children) {
   return h("div", { class: "state empty" }, ...children);
 }
+
+// Enter makes a new line in a text; with Ctrl or Cmd it sends the form.
+export function sendWithCtrlEnter(text) {
+  text.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    text.form?.requestSubmit();
+  });
+}
+
+// A small line of a curve; the table beside it has the numbers.
+export function spark(values, label) {
+  if (values.length < 2) return null;
+  const low = Math.min(...values), high = Math.max(...values), [width, height] = [96, 22];
+  const points = values.map((value, at) => `${((at / (values.length - 1)) * (width - 2) + 1).toFixed(1)},${(height - 2 - ((value - low) / (high - low || 1)) * (height - 4)).toFixed(1)}`);
+  return h("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "spark", role: "img", "aria-label": label }, h("polyline", { points: points.join(" ") }));
+}

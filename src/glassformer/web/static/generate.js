@@ -1,10 +1,10 @@
 // Text as it is generated; afterwards each token with its probability and what stood beside it.
 import { lines } from "/static/api.js";
 import { chooseRun } from "/static/chooser.js";
-import { field, fill, h, percent, problem, visible } from "/static/dom.js";
+import { field, fill, h, percent, problem, sendWithCtrlEnter, visible } from "/static/dom.js";
 
 export async function show(page, here) {
-  const chosen = await chooseRun(page, "generate", "Generate", here, "The model writes on. The same seed gives the same text.");
+  const chosen = await chooseRun(page, "generate", "Generate", here, "The model writes on. The same seed gives the same text.", (row) => row.generates);
   if (!chosen) return null;
   const input = (type, value, more = {}) => h("input", { type, value, ...more });
   const prompt = h("textarea", { rows: 3 }, "");
@@ -58,5 +58,6 @@ export async function show(page, here) {
   page.append(h("form", { class: "form", onsubmit: run }, field("Prompt", prompt),
     h("div", { class: "row" }, Object.entries(fields).map(([name, control]) => field(name.replace(/_/g, " "), control))),
     h("p", { class: "actions" }, go, end)), output, said, detail);
+  sendWithCtrlEnter(prompt);
   return () => stopping && stopping.abort();
 }

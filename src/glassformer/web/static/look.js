@@ -4,21 +4,19 @@ import { link } from "/static/app.js";
 import { bytes, get, post } from "/static/api.js";
 import { drawBlocks } from "/static/blocks.js";
 import { chooseRun } from "/static/chooser.js";
-import { field, fill, h, loading, number, percent, problem, visible } from "/static/dom.js";
+import { field, fill, h, loading, number, percent, problem, sendWithCtrlEnter, visible } from "/static/dom.js";
 import { filmSlider } from "/static/lens/film.js";
 import { start } from "/static/lens/start.js";
 
 // A change of a probability, as it is printed: what rounds to nothing has no direction.
 const direction = (by) => by === null || Math.abs(by) < 0.0005 ? "" : by > 0 ? "up" : "down";
 
-const TEXT = "the cat sat on the mat and the cat ran to the mat";
-
 export async function show(page, here) {
   const chosen = await chooseRun(page, "look", "Look", here, "What each head attends to in a text. Rows are queries, columns are keys.");
   if (!chosen) return null;
   const beside = here.words.get("beside"), names = beside ? [beside, chosen.run] : [chosen.run];
   const state = { checkpoint: "last", without: [], found: [], drawn: null, turn: 0 };
-  const text = h("textarea", { rows: 2 }, here.words.get("text") || TEXT), hide = h("input", { placeholder: "none", inputmode: "numeric" });
+  const text = h("textarea", { rows: 2 }, here.words.get("text") || (await get("/api/look/text", { run: chosen.run })).text), hide = h("input", { placeholder: "none", inputmode: "numeric" });
   const other = h("select", {}, h("option", { value: "" }, "nothing"), chosen.others.filter((name) => name !== chosen.run).map((name) => h("option", { value: name }, name)));
   const moment = h("div", { class: "moment" }), said = h("div"), actions = h("p", { class: "actions" });
   const home = h("div", { class: "look" }), next = h("div", { class: "next", "aria-live": "polite" }), more = readouts();
@@ -75,8 +73,9 @@ export async function show(page, here) {
   other.value = beside || "";
   other.addEventListener("change", () => { location.hash = link("look", chosen.run, { text: text.value, ...(other.value ? { beside: other.value } : {}) }); });
   page.append(h("form", { class: "form", onsubmit: (event) => { event.preventDefault(); look(); } }, field("Text", text),
-    h("div", { class: "row" }, h("button", {}, "Look"), field("Side by side with", other), field("Hide positions", hide))),
+    h("div", { class: "row" }, h("button", {}, "Look"), h("a", { class: "button", href: link("walk", chosen.run), onclick: (event) => { event.target.href = link("walk", chosen.run, { text: text.value }); } }, "Walk through"), field("Side by side with", other), field("Hide positions", hide))),
   moment, said, box, more.element);
+  sendWithCtrlEnter(text);
   const abilities = await get("/api/run/abilities", { run: chosen.run });
   const stops = ["untrained", ...new Set([...abilities.film, ...abilities.checkpoints])].sort((a, b) => (a === "untrained" ? -1 : b === "untrained" ? 1 : a - b));
   const slider = filmSlider(stops.map((stop) => (stop === "untrained" ? stop : `step ${number(stop)}`)), stops.length - 1, (at) => {
@@ -118,7 +117,7 @@ function readouts() {
   const buttons = [["effects", "What each head is worth"], ["rollout", "Rollout"], ["patching", "Patch from the other text"]].map(([kind, words]) =>
     h("button", { type: "button", class: "plain", disabled: true, onclick: () => ask(kind) }, words));
   return {
-    element: h("details", {}, h("summary", {}, "More readouts"), field("Another text", other, "patching: of as many tokens; what heads are worth: one text a line, for an interval"),
+    element: h("details", {}, h("summary", {}, "More readouts"), field("Another text", other, "for patching: a text with the same number of tokens; for what heads are worth: one text a line, which gives an interval"),
       h("p", { class: "actions" }, buttons), shown),
     // Another look is shown: what was measured, or is being measured, of the one before does not stand under it.
     forget(next) {

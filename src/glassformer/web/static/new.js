@@ -14,7 +14,7 @@ export async function show(page, { words }) {
   const study = h("input", { type: "checkbox", checked: words.has("study"), onchange: () => { more.hidden = !study.checked; check(); } });
   const more = h("div", { class: "row" }, field("What is varied, one key per line", vary), field("Seeds", seeds));
   more.hidden = !study.checked;
-  const go = h("button", { disabled: true }, "Start"), price = h("button", { type: "button", class: "plain", onclick: count }, "What would it cost?");
+  const go = h("button", { disabled: true }, "Start"), price = h("button", { type: "button", class: "plain", onclick: () => count(true) }, "What would it cost?");
   let form = null, turn = 0, loads = 0, timer = 0, accepted = false, starting = false;
 
   const free = (base) => { const used = new Set([...folder.runs.map((run) => run.name), ...folder.studies, ...folder.started.map((one) => one.name)]); let at = base, next = 2; while (used.has(at)) at = `${base}-${next++}`; return at; };
@@ -50,17 +50,17 @@ export async function show(page, { words }) {
       if (mine !== turn) return;
       accepted = !study.checked || found.changes.length > 0;
       allow();
-      fill(verdict, h("p", { class: "banner note", role: "note" }, study.checked ? `The plan is accepted: ${found.changes.length} changes, ${number(asked().seeds * (found.changes.length + 1))} runs.` : "The recipe is accepted."));
+      fill(verdict, h("p", { class: "banner note", role: "note" }, study.checked ? `The plan is accepted: ${found.changes.length} ${found.changes.length === 1 ? "change" : "changes"} and the base recipe, ${number(asked().seeds * (found.changes.length + 1))} runs in all.` : "The recipe is accepted."));
       count();
     } catch (error) { if (mine === turn) fill(verdict, problem(error)); }
   }
-  async function count() {
+  async function count(timed = false) {
     const mine = turn;
-    fill(cost, loading("Reading the data and counting"));
+    fill(cost, loading(timed ? "Timing a few steps" : "Reading the data and counting"));
     try {
-      const found = await post("/api/recipe/cost", asked());
+      const found = await post("/api/recipe/cost", { ...asked(), timed });
       if (mine !== turn) return;
-      fill(cost, h("p", {}, `${number(found.runs)} ${found.runs === 1 ? "run" : "runs"}, ${found.flops.toExponential(2)} FLOPs in all.`),
+      fill(cost, h("p", {}, `${number(found.runs)} ${found.runs === 1 ? "run" : "runs"}${found.time ? `, about ${found.time} of computing on this machine` : ""}, ${found.flops.toExponential(2)} FLOPs in all.`),
         h("dl", { class: "facts" }, found.facts.map(([key, value]) => h("div", {}, h("dt", {}, key), h("dd", {}, value)))));
     } catch (error) { if (mine === turn) fill(cost, problem(error)); }
   }

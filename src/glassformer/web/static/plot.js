@@ -7,24 +7,43 @@ const ON_DARK = ["#56B4E9", "#F0935C", "#3CC79B", "#E29BC4", "#E6C84A", "#9AA8FF
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 // ask(low, high) -> [{label, step, value, dashed}]; the same series each time, in the same order.
-export function curvePlot(ask, { label, height = 300 }) {
+// ``levels()``: baselines by name, as level lines; ``noisy`` series can be smoothed; ``perEpoch``: steps of an epoch, for the axis.
+export function curvePlot(ask, { label, height = 300, levels = () => ({}), perEpoch = null }) {
   const box = h("div", { class: "plot", role: "img", "aria-label": label });
   const said = h("p", { class: "small", "aria-live": "polite" });
   let plot = null, view = null, series = [], turn = 0, frame = 0, late = null;
 
-  const joined = () => (series.length ? uPlot.join(series.map((one) => [one.step, one.value])) : [[0]]);
+  const smooth = h("input", { type: "checkbox", onchange: () => renew() }), log = h("input", { type: "checkbox", onchange: () => renew() });
+  const lines = () => Object.entries(levels()).filter(([, value]) => Number.isFinite(value)).sort((a, b) => a[1] - b[1]);
+  // The mean over the values around each, in a fiftieth of the curve.
+  function smoothed(values) {
+    const half = Math.max(1, Math.floor(values.length / 100));
+    return values.map((_, at) => {
+      const near = values.slice(Math.max(0, at - half), at + half + 1).filter((one) => one !== null);
+      return near.length ? near.reduce((sum, one) => sum + one, 0) / near.length : null;
+    });
+  }
+  const shownValues = (one) => (one.noisy && smooth.checked && one.value.length > 8 ? smoothed(one.value) : one.value);
+  function joined() {
+    if (!series.length) return [[0]];
+    const data = uPlot.join(series.map((one) => [one.step, shownValues(one)]));
+    return [...data, ...lines().map(([, value]) => data[0].map(() => value))];
+  }
+  const count = () => 1 + series.length + (series.length ? lines().length : 0);
+  function renew() { if (plot) { plot.destroy(); plot = null; } soon(); }
 
   function options(width) {
     const colors = matchMedia("(prefers-color-scheme: dark)").matches ? ON_DARK : ON_LIGHT;
     return {
       width, height, cursor: { drag: { x: true, y: false } }, legend: { live: true },
-      scales: { x: { time: false } },
-      axes: [{ stroke: css("--soft"), grid: { stroke: css("--line"), width: 1 }, label: "step", labelSize: 22 },
+      scales: { x: { time: false }, y: log.checked ? { distr: 3 } : {} },
+      axes: [{ stroke: css("--soft"), grid: { stroke: css("--line"), width: 1 }, label: perEpoch ? "epoch" : "step", labelSize: 22,
+        ...(perEpoch ? { values: (_, ticks) => ticks.map((at) => number(at / perEpoch, 3)) } : {}) },
         { stroke: css("--soft"), grid: { stroke: css("--line"), width: 1 }, size: 58 }],
       series: [{ label: "step" }, ...series.map((one, place) => ({
         label: one.label, stroke: colors[(one.color ?? place) % colors.length], width: 1.8, dash: one.dashed ? [7, 4] : undefined,
         spanGaps: true, points: { show: (_, at) => series[at - 1].step.length < 60, size: 5 }, value: (_, value) => number(value),
-      }))],
+      })), ...(series.length ? lines() : []).map(([name]) => ({ label: `${name} (baseline)`, stroke: css("--soft"), width: 1, dash: [2, 4], spanGaps: true, points: { show: false }, value: (_, value) => number(value) }))],
       hooks: { setSelect: [(self) => {
         if (self.select.width < 4) return;
         move(self.posToVal(self.select.left, "x"), self.posToVal(self.select.left + self.select.width, "x"));
@@ -36,7 +55,7 @@ export function curvePlot(ask, { label, height = 300 }) {
   function draw() {
     if (!box.isConnected) return;
     const data = joined();
-    if (plot && plot.series.length === series.length + 1) {
+    if (plot && plot.series.length === count()) {
       plot.setData(data, false);
       plot.setScale("x", { min: view ? view[0] : data[0][0], max: view ? view[1] : data[0].at(-1) || 1 });
     } else {
@@ -83,13 +102,16 @@ export function curvePlot(ask, { label, height = 300 }) {
   const button = (text, title, act) => h("button", { type: "button", class: "plain", title, "aria-label": title, onclick: act }, text);
   const tools = h("div", { class: "tools" },
     button("◀", "Earlier", () => shift(-0.5)), button("▶", "Later", () => shift(0.5)), button("+", "Closer", () => shift(0, 0.5)),
-    button("−", "Farther", () => shift(0, 2)), button("Whole", "The whole curve", () => { view = null; load(); }));
+    button("−", "Farther", () => shift(0, 2)), button("Whole", "The whole curve", () => { view = null; load(); }),
+    h("label", {}, smooth, " smooth"), h("label", {}, log, " log scale"));
+  const scheme = matchMedia("(prefers-color-scheme: dark)");
+  scheme.addEventListener("change", renew);
   const watch = new ResizeObserver(() => { if (plot) plot.setSize({ width: Math.max(280, box.clientWidth), height }); else soon(); });
   watch.observe(box);
   load();
 
   return {
     element: h("figure", { class: "curves" }, box, tools, said), load, append,
-    close() { turn++; cancelAnimationFrame(frame); watch.disconnect(); if (plot) plot.destroy(); },
+    close() { turn++; cancelAnimationFrame(frame); watch.disconnect(); scheme.removeEventListener("change", renew); if (plot) plot.destroy(); },
   };
 }

@@ -5,13 +5,14 @@ import { drawBlocks } from "/static/blocks.js";
 import { badge, fill, h, loading, number, problem, sentence } from "/static/dom.js";
 import { curvePlot } from "/static/plot.js";
 
+const duration = (seconds) => seconds < 90 ? `${Math.round(seconds)} s` : seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
 const ENDED = ["finished", "stopped", "diverged", "failed"];
 const facts = (pairs) => h("dl", { class: "facts" }, pairs.filter(([, value]) => value !== null && value !== undefined).map(([name, value]) =>
   h("div", {}, h("dt", {}, name), h("dd", {}, typeof value === "number" ? number(value) : String(value)))));
 
 export async function show(page, { name }) {
   let run = await get("/api/run", { run: name });
-  const head = h("div"), at = h("span"), said = h("div"), health = h("div"), measured = h("div"), cost = h("div", {}, loading("Counting")), open = {};
+  const head = h("div"), further = h("div"), at = h("span"), said = h("div"), health = h("div"), measured = h("div"), cost = h("div", {}, loading("Counting")), open = {};
   const acting = new Set(), ask = order(), askSamples = order();
 
   async function act(path, values) {
@@ -31,27 +32,51 @@ export async function show(page, { name }) {
     drawHead(); drawHealth(); drawMeasured();
   }
   function goOn() {
-    const steps = h("input", { type: "number", min: 1, value: "", placeholder: "as planned", "aria-label": "Steps in all" });
+    const steps = h("input", { type: "number", min: 1, value: "", placeholder: run.steps ? String(run.steps) : "", "aria-label": "Train until step" });
     return h("form", { class: "inline", onsubmit: (event) => { event.preventDefault(); act("/api/resume", { name, ...(steps.value ? { steps: Number(steps.value) } : {}) }); } },
-      h("label", {}, "steps in all ", steps), h("button", {}, "Resume"));
+      h("label", {}, "train until step ", steps), h("button", { class: "plain" }, "Resume"));
   }
   // While it trains only this text changes: a button that is replaced under the pointer or the keyboard cannot be pressed.
-  function drawStep() { at.textContent = ` step ${number(run.step)}${run.steps ? ` of ${number(run.steps)}` : ""}`; }
+  const bar = h("progress", { max: 1, value: 0, "aria-label": "Progress" }), left = h("span", { class: "small" });
+  let seenAt = null;
+  function drawStep() {
+    at.textContent = ` step ${number(run.step)}${run.steps ? ` of ${number(run.steps)}` : ""}`;
+    if (!run.steps) return;
+    bar.value = Math.min(1, run.step / run.steps);
+    const now = Date.now();
+    if (!seenAt || run.step < seenAt.step) seenAt = { step: run.step, time: now };
+    const rate = (run.step - seenAt.step) / (now - seenAt.time);
+    left.textContent = rate > 0 ? ` about ${duration((run.steps - run.step) / rate / 1000)} left` : "";
+  }
   function drawHead() {
     const running = run.status === "running", alive = run.started && run.started.alive;
     drawStep();
     fill(head, h("h1", {}, name), h("p", { class: "subtitle", "aria-live": "polite" }, badge(run.status), run.tainted && badge("tainted"), at, run.about && ` · ${run.about}`),
+    running && run.steps && h("p", { class: "actions" }, bar, left),
     h("p", { class: "actions" },
-      ["look", "generate", "ask", "translate", "tokens"].map((part) => h("a", { class: "button", href: link(part, name) }, part[0].toUpperCase() + part.slice(1))),
+      parts().map(([part, title], place) => h("a", { class: place < 2 ? "button first" : "button", href: link(part, name) }, title)),
       h("a", { class: "button", href: link("new", "", { base: `run:${name}` }) }, "New from this"),
       run.report && h("a", { class: "button", href: address("/api/run/report", { run: name }), target: "_blank", rel: "noopener" }, "Report"),
       run.study && h("a", { class: "button", href: link("study", run.study) }, `Study ${run.study}`)),
-    !run.study && run.status !== "damaged" && (running || (alive && !ENDED.includes(run.status))
-      ? h("p", { class: "actions" }, h("button", { type: "button", onclick: () => act("/api/stop", { name }) }, "Stop"), h("span", { class: "small" }, " finishes its step and saves; it can be resumed"))
-      : goOn()));
+    !run.study && run.status !== "damaged" && going(running, alive)
+      && h("p", { class: "actions" }, h("button", { type: "button", onclick: () => act("/api/stop", { name }) }, "Stop"), h("span", { class: "small" }, " finishes its step and saves; it can be resumed")));
+    fill(further, !run.study && run.status !== "damaged" && !going(running, alive) && [h("h2", {}, "Train longer"), goOn()]);
   }
+  const going = (running, alive) => running || (alive && !ENDED.includes(run.status));
+  // What the run can do, what is most often wanted first.
+  function parts() {
+    const can = run.abilities || {};
+    return [["look", "Look", true], ["generate", "Generate", can.generates], ["ask", can.objective === "labels" ? "Classify" : "Ask", can.answers], ["translate", "Translate", can.translates], ["walk", "Walk through", true], ["tokens", "Tokens", true]].filter(([, , fits]) => fits);
+  }
+  function verdict() {
+    const value = run[`validation_${run.metric}`];
+    if (value === null || value === undefined || running()) return null;
+    const than = run.baseline ? ` The best trivial baseline, ${run.baseline.name}, has ${number(run.baseline.value)}.` : "";
+    return h("p", { class: "verdict-line" }, h("strong", {}, `Validation ${run.metric} ${number(value)}`), ` at step ${number(run.step)}.${than}`);
+  }
+  const running = () => run.status === "running";
   function drawHealth() {
-    fill(health, (run.health || []).map((one) => h("p", { class: `banner ${one.tone}`, role: one.tone === "note" ? "note" : "alert" }, sentence(one.text))));
+    fill(health, verdict(), (run.health || []).map((one) => h("p", { class: `banner ${one.tone}`, role: one.tone === "note" ? "note" : "alert" }, sentence(one.text))));
   }
   function drawMeasured() {
     if (run.status === "damaged") { fill(measured); return; }
@@ -61,11 +86,11 @@ export async function show(page, { name }) {
   drawHead(); drawHealth(); drawMeasured();
   if (run.status === "damaged") { fill(page, head, said, health); return null; }
 
-  const shown = (key) => run.main.includes(key) || key.startsWith("validation_");
+  const shown = (key) => key !== "validation_collapsed_to" && (run.main.includes(key) || key.startsWith("validation_") || key.startsWith("train_"));
   const plot = curvePlot(async (low, high) => {
     const { curves } = await get("/api/run/curves", { run: name, low, high, points: 1200 });
-    return Object.entries(curves).filter(([key]) => shown(key)).map(([key, one]) => ({ label: key, ...one, dashed: key.startsWith("validation_") }));
-  }, { label: `Curves of ${name} against steps` });
+    return Object.entries(curves).filter(([key]) => shown(key)).map(([key, one]) => ({ label: key, ...one, dashed: key.startsWith("validation_"), noisy: key === "loss" }));
+  }, { label: `Curves of ${name} against steps`, levels: () => run.baselines || {}, perEpoch: run.epoch_steps });
 
   const samples = h("div", { class: "samples", "aria-live": "polite" });
   async function drawSamples() {
@@ -84,7 +109,7 @@ export async function show(page, { name }) {
     run.ancestry.length > 0 && [h("h2", {}, "Where its weights come from"), h("ol", {}, run.ancestry.map((one) => h("li", {}, one.name ? h("a", { href: link("run", one.name) }, one.name) : one.run, `, step ${number(one.step)}`)))],
     h("h2", {}, "How to run it again"), facts(Object.entries(run.environment)),
     facts([["checkpoints", run.checkpoints.join(", ") || "none"], ["test split opened", run.openings ? `${run.openings} times` : "never"]]),
-    h("details", {}, h("summary", {}, "The recipe, resolved"), h("pre", { tabindex: 0 }, run.recipe)));
+    h("details", {}, h("summary", {}, "The recipe, resolved"), h("pre", { tabindex: 0 }, run.recipe)), further);
 
   // Writing takes the machine a moment: only for somebody who has come to read it.
   const seen = new IntersectionObserver((entries) => { if (entries.some((one) => one.isIntersecting)) { seen.disconnect(); open.samples = true; drawSamples(); } });

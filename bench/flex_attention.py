@@ -1,0 +1,120 @@
+"""Where FlexAttention would pay: window, soft-cap and documents compiled, by our fused path, by the equations.
+
+    python bench/flex_attention.py               # on a GPU: milliseconds of a forward and backward pass in bf16
+    python bench/flex_attention.py --check-only  # anywhere: that FlexAttention (not compiled) computes what our reference does
+
+Our paths are those of model/softmax_mixer.py: a window or documents are a mask for scaled_dot_product_attention; a soft-cap has
+no fused form there and runs the equations.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
+
+from glassformer.model.attention_context import AttentionContext
+from glassformer.model.dims import Dims
+from glassformer.model.mixers.dot import Dot, DotConfig
+
+HEADS, WIDTH, CAP = 8, 64, 50.0
+CASES = ("window", "documents", "softcap", "window and softcap")
+
+
+def documents_of(rows: int, length: int, device: str) -> Tensor:
+    """Four documents of equal length in each row."""
+    return (torch.arange(length, device=device) // (length // 4)).expand(rows, length)
+
+
+def our_path(case: str, length: int, *, fused: bool) -> tuple[Dot, AttentionContext]:
+    dims = Dims(width=HEADS * WIDTH, heads=HEADS, layers=1, context=length, vocabulary=2)
+    mixer = DotConfig(scores={"kind": "softcap", "cap": CAP} if "softcap" in case else "none", fused=fused).build(dims)
+    return mixer, AttentionContext(causal=True).within(length // 8 if "window" in case else None)
+
+
+def flex_path(case: str, rows: int, length: int, device: str) -> tuple[Callable[..., Tensor] | None, BlockMask]:
+    documents_BS = documents_of(rows, length, device)
+
+    def visible(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        seen = key <= query
+        if "window" in case:
+            seen = seen & (query - key < length // 8)
+        if case == "documents":
+            seen = seen & (documents_BS[row, query] == documents_BS[row, key])
+        return seen
+
+    def capped(score: Tensor, row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        return CAP * torch.tanh(score / CAP)
+
+    mask = create_block_mask(visible, rows, None, length, length, device=device)
+    return (capped if "softcap" in case else None), mask
+
+
+def tensors(rows: int, length: int, device: str, dtype: torch.dtype) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    made = (torch.randn(rows, HEADS, length, WIDTH, generator=generator) for _ in range(3))
+    return [one.to(device, dtype).requires_grad_() for one in made]
+
+
+def computed(case: str, path: str, q: Tensor, k: Tensor, v: Tensor, flex: Callable[..., Tensor]) -> Callable[[], Tensor]:
+    rows, _, length, _ = q.shape
+    if path == "flex":
+        score, mask = flex_path(case, rows, length, str(q.device))
+        return lambda: flex(q, k, v, score_mod=score, block_mask=mask)
+    mixer, context = our_path(case, length, fused=path == "fused")
+    if case == "documents":
+        context = AttentionContext(causal=True, document_ids_BS=documents_of(rows, length, str(q.device)))
+    return lambda: mixer.attend(q, k, v, context, None)
+
+
+def milliseconds(run: Callable[[], Tensor], inputs: list[Tensor], repeats: int = 20) -> float:
+    def once() -> None:
+        for tensor in inputs:
+            tensor.grad = None
+        run().sum().backward()
+
+    for _ in range(3):
+        once()
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    for _ in range(repeats):
+        once()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - began) / repeats * 1e3
+
+
+def check(device: str) -> None:
+    for case in CASES:
+        q, k, v = (tensor.detach() for tensor in tensors(2, 128, device, torch.float32))
+        with torch.no_grad():
+            reference, flex = (computed(case, path, q, k, v, flex_attention)() for path in ("equations", "flex"))
+        print(f"{case}: largest difference {float((reference - flex).abs().max()):.1g}")
+        torch.testing.assert_close(flex, reference, atol=1e-4, rtol=1e-4)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check-only", action="store_true")
+    only = parser.parse_args().check_only
+    warnings.filterwarnings("ignore", message="flex_attention called without torch.compile")
+    check("cuda" if torch.cuda.is_available() and not only else "cpu")
+    if only:
+        return
+    compiled = torch.compile(flex_attention, dynamic=False)
+    print("| case | length | equations, ms | fused, ms | flex, ms |\n|---|---|---|---|---|")
+    for case in CASES:
+        for length, rows in ((256, 64), (1024, 16), (4096, 4)):
+            inputs = tensors(rows, length, "cuda", torch.bfloat16)
+            paths = ("equations", "flex") if "softcap" in case else ("equations", "fused", "flex")
+            times = {path: milliseconds(computed(case, path, *inputs, compiled), inputs) for path in paths}
+            shown = " | ".join(f"{times[path]:.2f}" if path in times else "-" for path in ("equations", "fused", "flex"))
+            print(f"| {case} | {length} | {shown} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""Mamba-2: a state space model whose quadratic form is attention with fading products."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, ClassVar, final
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor, nn
+
+from glassformer.model.attention import split_heads
+from glassformer.model.attention_context import AttentionContext
+from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.initialisation import start
+from glassformer.model.kv_cache import KVCache
+from glassformer.model.mixers.forgetting import running_sum
+from glassformer.model.mixers.gated_delta import faded
+from glassformer.model.slots import MIXERS, Mixer, MixerConfig, Positions
+from glassformer.model.tap import BY_HEAD, PATTERN, Tap
+
+
+@MIXERS.variant("mamba2")
+@final
+class Mamba2Config(MixerConfig):
+    """h = exp(-a d) h + d b x', y = c h + D x: a state space in its quadratic form, (C B' * L)(d X) (Mamba-2, Dao and Gu 2024).
+
+    x, b and c pass a causal convolution of ``kernel`` tokens and silu; d (the step) is a softplus; y is gated by silu(z) and
+    normed. b and c are one for all heads, with ``state`` numbers each. The heads side by side are as wide as the model, where
+    the paper's are twice that. It reads from left to right in an encoder, too. The cache holds what the convolution reads.
+    """
+
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({"state": 5}, {"kernel": 2})
+
+    state: int = Field(default=64, ge=1)
+    """Numbers of b and c: rows of the state (d_state)."""
+    kernel: int = Field(default=4, ge=1)
+    """Tokens that the convolution spans (d_conv)."""
+
+    def build(self, dims: Dims) -> Mamba2:
+        return Mamba2(dims, state=self.state, kernel=self.kernel)
+
+    def parameters(self, dims: Dims) -> int:
+        read = dims.width + 2 * self.state
+        return (
+            dims.linear_parameters(dims.width, dims.width + read + dims.heads)
+            + self.kernel * read
+            + 3 * dims.heads
+            + dims.width
+        )
+
+    def flops(self, dims: Dims, batch: int, length: int) -> int:
+        projections = matmul_flops(batch * length, dims.width, 2 * dims.width + 2 * self.state + dims.heads)
+        running_sums = matmul_flops(batch, dims.heads, length, length)
+        return projections + matmul_flops(batch, length, length, self.state + dims.width) + running_sums
+
+    def cache_width(self, dims: Dims) -> int:
+        return dims.width + 2 * self.state + dims.heads
+
+
+@final
+class Mamba2(Mixer):
+    def __init__(self, dims: Dims, *, state: int, kernel: int) -> None:
+        super().__init__()
+        self.heads = dims.heads
+        self.read = (dims.width, state, state)
+        self.sizes = (dims.width, sum(self.read), dims.heads)
+        self.project = start(nn.Linear(dims.width, sum(self.sizes), bias=dims.bias), "project")
+        self.kernel_KC = nn.Parameter(torch.empty(kernel, sum(self.read)))
+        self.log_a_H, self.step_bias_H, self.skip_H = (nn.Parameter(torch.empty(dims.heads)) for _ in range(3))
+        self.norm = nn.RMSNorm(dims.width, eps=1e-5)
+        self.value, self.pattern = Tap(BY_HEAD), Tap(PATTERN)
+
+    def init_weights(self, generator: torch.Generator) -> None:
+        """As published: a between 1 and 16, steps between 0.001 and 0.1, skips of 1."""
+        nn.init.uniform_(self.kernel_KC, -0.5, 0.5, generator=generator)
+        nn.init.uniform_(self.log_a_H, 1.0, 16.0, generator=generator).log_()
+        steps_H = nn.init.uniform_(self.step_bias_H, math.log(1e-3), math.log(1e-1), generator=generator).exp_()
+        steps_H += torch.log(-torch.expm1(-steps_H))  # the inverse of softplus
+        nn.init.ones_(self.skip_H)
+
+    def forward(
+        self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: KVCache | None
+    ) -> Tensor:
+        gate_BTD, read_BSC, step_BSH = self.project(x_BTD).split(self.sizes, dim=-1)
+        read_B1SC, step_BHS1 = read_BSC.unsqueeze(1), split_heads(step_BSH, self.heads)
+        if cache is not None:
+            read_B1SC, step_BHS1 = cache.extend("read", read_B1SC), cache.extend("step", step_BHS1)
+        backwards = replace(attention_context, causal=True, prefix_lengths_B=None)
+        convolved_BSC = F.silu(self.convolve(backwards.without_padding(read_B1SC).squeeze(1), attention_context))
+        x_BSD, b_BSN, c_BSN = convolved_BSC.split(self.read, dim=-1)
+        x_BHSE = self.value(split_heads(x_BSD, self.heads))
+        step_BHS1 = backwards.without_padding(F.softplus(step_BHS1 + self.step_bias_H[:, None, None]))
+        total_BHS1 = running_sum(-self.log_a_H.exp()[:, None, None] * step_BHS1)
+        position_ids_BT = attention_context.query_position_ids(x_BTD.shape[1], x_BTD.device).expand(len(x_BTD), -1)
+        c_B1TN = _at(c_BSN.unsqueeze(1), position_ids_BT)
+        scores_B1TS = c_B1TN @ b_BSN.unsqueeze(1).transpose(-1, -2)
+        pattern_BHTS = self.pattern(scores_B1TS * faded(_at(total_BHS1, position_ids_BT), total_BHS1, backwards))
+        y_BHTE = pattern_BHTS @ (step_BHS1 * x_BHSE) + self.skip_H[:, None, None] * _at(x_BHSE, position_ids_BT)
+        y_BTD = y_BHTE.transpose(1, 2).flatten(-2) * F.silu(gate_BTD)
+        return split_heads(self.norm(y_BTD).to(x_BTD.dtype), self.heads)
+
+    def convolve(self, read_BSC: Tensor, attention_context: AttentionContext) -> Tensor:
+        """Each channel's weighted sum over the last tokens of its own document."""
+        length, documents_BS = read_BSC.shape[1], attention_context.document_ids_BS
+        convolved_BSC = torch.zeros_like(read_BSC)
+        for back, weight_C in enumerate(self.kernel_KC):
+            earlier_BSC = F.pad(read_BSC, (0, 0, back, 0))[:, :length]
+            if documents_BS is not None:
+                here_BS = documents_BS[:, :length]
+                same_BS = F.pad(here_BS, (back, 0), value=-1)[:, :length] == here_BS
+                earlier_BSC = earlier_BSC * same_BS.unsqueeze(-1)
+            convolved_BSC = convolved_BSC + weight_C * earlier_BSC
+        return convolved_BSC
+
+
+def _at(x_BHSE: Tensor, position_ids_BT: Tensor) -> Tensor:
+    """The vectors at the queries' positions."""
+    index = position_ids_BT[:, None, :, None].expand(-1, x_BHSE.shape[1], -1, x_BHSE.shape[3])
+    return x_BHSE.gather(2, index)

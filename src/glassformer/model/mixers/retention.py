@@ -1,0 +1,71 @@
+"""Retention: products of queries and keys that fade with distance, without a softmax."""
+
+from __future__ import annotations
+
+from typing import ClassVar, final
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from glassformer.model.attention import attention_scores, split_heads
+from glassformer.model.attention_context import AttentionContext
+from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.initialisation import start
+from glassformer.model.kv_cache import KVCache
+from glassformer.model.slots import MIXERS, Mixer, MixerConfig, Positions
+from glassformer.model.tap import BY_HEAD, PATTERN, Tap
+
+
+@MIXERS.variant("retention")
+@final
+class RetentionConfig(MixerConfig):
+    """norm((Q K' * D) V) * silu(X G), D = g^distance with g = 1 - 2^(-5 - head) (RetNet, Sun et al. 2023).
+
+    In its parallel form; each head's output is divided by its root mean square (which makes the paper's further divisors
+    of the scores unnecessary). Cost: softmax attention's and one map, the gate; the cache is one of keys and values.
+    """
+
+    accepts_positions: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding", "rotation"})
+
+    def build(self, dims: Dims) -> Retention:
+        return Retention(dims)
+
+    def parameters(self, dims: Dims) -> int:
+        return dims.linear_parameters(dims.width, 4 * dims.width)
+
+    def flops(self, dims: Dims, batch: int, length: int) -> int:
+        return matmul_flops(batch * length, dims.width, 4 * dims.width) + 2 * matmul_flops(batch, length, length, dims.width)
+
+
+@final
+class Retention(Mixer):
+    fading_H: Tensor
+
+    def __init__(self, dims: Dims) -> None:
+        super().__init__()
+        self.heads = dims.heads
+        self.qkv = start(nn.Linear(dims.width, 3 * dims.width, bias=dims.bias), "qkv")
+        self.gate = start(nn.Linear(dims.width, dims.width, bias=dims.bias), "gate")
+        self.query, self.key, self.value, self.pattern = Tap(BY_HEAD), Tap(BY_HEAD), Tap(BY_HEAD), Tap(PATTERN)
+        fading_H = torch.log1p(-(2.0 ** -(5 + torch.arange(dims.heads).double()))).to(torch.get_default_dtype())
+        self.register_buffer("fading_H", fading_H, persistent=False)
+
+    def forward(
+        self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: KVCache | None
+    ) -> Tensor:
+        position_ids_BT = attention_context.query_position_ids(x_BTD.shape[1], x_BTD.device)
+        q_BHTE, k_BHSE, v_BHSE = (split_heads(part, self.heads) for part in self.qkv(x_BTD).chunk(3, dim=-1))
+        q_BHTE = self.query(positions.rotate(q_BHTE, position_ids_BT))
+        k_BHSE, v_BHSE = self.key(positions.rotate(k_BHSE, position_ids_BT)), self.value(v_BHSE)
+        if cache is not None:
+            k_BHSE, v_BHSE = cache.extend("key", k_BHSE), cache.extend("value", v_BHSE)
+        num_keys = k_BHSE.shape[2]
+        distance_B1TS = (position_ids_BT[:, None, :, None] - torch.arange(num_keys, device=x_BTD.device)).abs()
+        decay_BHTS = torch.exp(self.fading_H[:, None, None] * distance_B1TS)
+        mask = attention_context.attention_mask(q_BHTE.shape[2], num_keys, x_BTD.device)
+        if mask is not None:
+            decay_BHTS = decay_BHTS.masked_fill(~mask, 0.0)
+        pattern_BHTS = self.pattern(attention_scores(q_BHTE, k_BHSE) * decay_BHTS.to(q_BHTE.dtype))
+        z_BHTE = F.rms_norm(pattern_BHTS @ v_BHSE, (v_BHSE.shape[-1],), eps=1e-6)
+        return z_BHTE * F.silu(split_heads(self.gate(x_BTD), self.heads))
