@@ -27,7 +27,6 @@ from glassformer.checks.check_report import short_error
 from glassformer.checks.forward_passes import largest
 from glassformer.checks.subject import our_subject
 from glassformer.foundation.errors import CheckFailed, ConfigError, UsageError
-from glassformer.foundation.plugins import fault_in_plugin
 from glassformer.foundation.registry import Slot
 from glassformer.model.accounting import parts_of
 from glassformer.model.config import LISTS, ModelConfig
@@ -134,7 +133,7 @@ class ConformanceCase:
         except CheckFailed:
             raise
         except Exception as error:  # of code that is not ours
-            raise CheckFailed(f"{self.variant}: {fault_in_plugin(error) or short_error(error)}", reason="raised") from error
+            raise CheckFailed(f"{self.variant}: {short_error(error)}", reason="raised") from error
 
     def __str__(self) -> str:
         return f"{self.variant}-{self.name}"
