@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,7 @@ from glassformer.foundation.runtime import choose_runtime
 from glassformer.model.accounting import Cost
 from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recipe
 from glassformer.training.optimizer_set import OptimizerSet, optimizer_bytes
+from glassformer.training.parallel.plan import TOKENS_PER_PARAMETER, ScalePlan, scale_plans
 
 TIMED_STEPS = 3
 MOST_BYTES_TIMED, MOST_FLOPS_TIMED = 4 << 30, 3e11
@@ -41,6 +43,26 @@ class Plan:
     step_seconds: float | None = None
     """Measured here and now: of real steps, or (``at_least``) of matrix products alone where a step would take too long."""
     at_least: bool = False
+    shapes: tuple[tuple[int, ...], ...] = ()
+    """Of every weight that is trained."""
+    largest_block: int = 0
+    """Parameters of the largest part that is repeated."""
+
+    def on(self, processes: int, *, nodes: int = 1, gpu: str = "h100") -> list[ScalePlan]:
+        """The same run on several GPUs, replicated and cut."""
+        pieces = self.recipe.training.pieces or processes
+        return scale_plans(
+            self.shapes,
+            largest_block=self.largest_block,
+            optimizer_bytes=self.optimizer_bytes,
+            activation_bytes=math.ceil(self.cost.activation_bytes / max(pieces, processes)),
+            step_flops=float(self.cost.step_flops * self.recipe.training.accumulate),
+            steps=self.steps,
+            processes=processes,
+            nodes=nodes,
+            gpu=gpu,
+            pieces=pieces,
+        )
 
     @property
     def seconds(self) -> float | None:
@@ -109,6 +131,39 @@ def in_megabytes(count: int) -> str:
     return f"{count / 1e6:,.3g} MB" if count < 1e9 else f"{count / 1e9:,.3g} GB"
 
 
+def scale_rows(plans: Sequence[ScalePlan], parameters: int, step_tokens: int) -> list[tuple[str, ...]]:
+    """The plans as rows for people: a name, then a column for each form."""
+    parts = dict.fromkeys(part for one in plans for part in one.memory)
+    rows: list[tuple[str, ...]] = [
+        (f"{part}, each process", *(in_megabytes(one.memory[part]) if part in one.memory else "-" for one in plans))
+        for part in parts
+    ]
+    optimal = TOKENS_PER_PARAMETER * parameters
+
+    def seconds(pair: tuple[float, float]) -> str:
+        return f"{duration(pair[0])} to {duration(pair[1])}"
+
+    return [
+        *rows,
+        (
+            "memory, each process",
+            *(in_megabytes(sum(one.memory.values())) + ("" if one.fits else ", DOES NOT FIT") for one in plans),
+        ),
+        ("sent in a step, inside a node", *(in_megabytes(round(one.bytes_in_node)) for one in plans)),
+        ("sent in a step, between nodes", *(in_megabytes(round(one.bytes_between_nodes)) for one in plans)),
+        (
+            "computing, ms a step",
+            *(f"{1e3 * one.compute_seconds[0]:.3g} to {1e3 * one.compute_seconds[1]:.3g}" for one in plans),
+        ),
+        ("communicating, ms a step", *(f"{1e3 * one.communication_seconds:.3g}" for one in plans)),
+        ("time of the run", *(seconds(one.seconds) for one in plans)),
+        (
+            f"time of a compute-optimal run ({optimal:,} tokens)",
+            *(seconds(tuple(t / one.steps * max(1, optimal // step_tokens) for t in one.seconds)) for one in plans),  # type: ignore[arg-type]
+        ),
+    ]
+
+
 def plan(
     source: Source,
     *,
@@ -174,4 +229,6 @@ def plan_with(recipe: Recipe, data: PreparedData) -> Plan:
         vocabulary=data.tokenizer.size,
         decay=OptimizerSet.of(recipe.training, model).decay_list(),
         parent=parent,
+        shapes=tuple(tuple(one.shape) for one in model.parameters() if one.requires_grad),
+        largest_block=max((sum(p.numel() for p in block.parameters()) for block in getattr(model, "blocks", ())), default=0),
     )

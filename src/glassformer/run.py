@@ -16,6 +16,7 @@ from glassformer import assembly
 from glassformer.checking.gate import check_key, require_generation, require_network, taint_of
 from glassformer.checks.check_report import CheckReport
 from glassformer.data.data_kinds import PreparedData, data_kind
+from glassformer.data.groups import groups_of
 from glassformer.data.labels.label_batches import encode_texts
 from glassformer.data.pairs.pair_batches import encode_pairs
 from glassformer.data.tokenizers.base import Tokenizer
@@ -254,7 +255,10 @@ class Run:
             self.directory.record_opening(step=evaluator.step, split=split)
         if predictions is not None:
             evaluator.write_predictions(Path(predictions), items)
-        return evaluator.measure(name, items, notes=(*notes, *self._said), watch=watch)
+        result = evaluator.measure(name, items, notes=(*notes, *self._said), watch=watch)
+        groups = groups_of(items, self.recipe.data) if data is None else None
+        sizes = {len(one.sums) for one in (result.units or {}).values()}
+        return replace(result, groups=groups) if groups is not None and sizes == {len(groups)} else result
 
     def evaluation(
         self,

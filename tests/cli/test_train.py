@@ -124,3 +124,14 @@ def test_bf16_passes_the_checks_trains_and_writes_where_the_machine_has_it(cli, 
     words = ["--max-new-tokens", 30, "--json"]
     rounded = cli("generate", tmp_path / "run", "the", "--precision", "bf16", *words).json["samples"][0]
     assert rounded["tokens"] == cli("generate", tmp_path / "run", "the", *words).json["samples"][0]["tokens"] == 30
+
+
+def test_a_plan_for_several_gpus(cli, tiny_file) -> None:
+    document = cli("train", tiny_file, "--dry-run", "--processes", 8, "--nodes", 2, "--gpu", "h200", "--json").json
+    assert [(one["form"], one["processes"], one["nodes"]) for one in document["processes"]] == [("ddp", 8, 2), ("fsdp", 8, 2)]
+    assert all(one["fits"] for one in document["processes"])
+    assert document["step_seconds"] is None  # nothing is timed here for machines that are elsewhere
+    shown = cli("train", tiny_file, "--dry-run", "--processes", 8)
+    assert "On 8 processes, h100 (calculated, not measured)" in shown.out
+    assert cli("train", tiny_file, "--gpu", "h100").code == 2
+    assert cli("train", tiny_file, "--dry-run", "--processes", 6).code == 2

@@ -42,6 +42,13 @@ def command(
         str | None,
         typer.Option("--processes", metavar="N|auto", help="Train on N processes of this machine; auto: one per GPU or core."),
     ] = None,
+    nodes: Annotated[
+        int | None, typer.Option("--nodes", metavar="M", min=1, help="With --dry-run: the machines that N processes are on.")
+    ] = None,
+    gpu: Annotated[
+        str | None,
+        typer.Option("--gpu", metavar="KIND", help="With --dry-run: plan for this GPU (a100, h100, h200, b200, ...)."),
+    ] = None,
     plugin: Plugin = None,
     allow_leaks: AllowLeaks = False,
     recheck: Annotated[
@@ -57,8 +64,13 @@ def command(
     """
     changes = changes_of(set_)
     if dry_run:
-        _print_cost(recipe, changes, seed, plugin or [], json)
+        _print_cost(recipe, changes, seed, plugin or [], json, processes, nodes, gpu)
         return
+    if nodes is not None or gpu is not None:
+        raise UsageError(
+            "--nodes and --gpu plan a run and need --dry-run; several machines are started with torchrun (docs/scale.md).",
+            reason="plan-without-dry-run",
+        )
     place = place_of()
     if processes is not None and _launched(processes, place):
         return
@@ -137,20 +149,45 @@ def _way_to_talk(run: Any, words: str) -> str:
     return f"generate {words}" if run.recipe.model.causal else f"look {words} TEXT"
 
 
-def _print_cost(recipe: str, changes: dict[str, Any], seed: int | None, plugins: list[Path], json: bool) -> None:
+def _print_cost(
+    recipe: str,
+    changes: dict[str, Any],
+    seed: int | None,
+    plugins: list[Path],
+    json: bool,
+    processes: str | None,
+    nodes: int | None,
+    gpu: str | None,
+) -> None:
     with watching() as watch:
         from glassformer.recipe import is_run
         from glassformer.recipe_cost import plan as plan_of
+        from glassformer.recipe_cost import scale_rows
 
         if is_run(recipe):
             say(f"{recipe} is a run; this is the cost of training its recipe.")
-        plan = plan_of(recipe, set=changes, seed=seed, plugins=plugins, timed=True, watch=watch)
+        scaled = processes is not None or nodes is not None or gpu is not None
+        plan = plan_of(recipe, set=changes, seed=seed, plugins=plugins, timed=not scaled, watch=watch)
+    plans = []
+    if scaled:
+        from glassformer.training.parallel.launch import number_of_processes
+        from glassformer.training.parallel.plan import LAUNCHED_IN
+
+        plans = plan.on(number_of_processes(processes or "auto"), nodes=nodes or 1, gpu=gpu or "h100")
     if json:
-        print_json(plan.to_dict())
+        print_json(plan.to_dict() | ({"processes": [one.to_dict() for one in plans]} if plans else {}))
         return
     rows = [[part.name, str(part.copies), f"{part.parameters:,}", f"{part.forward_flops:,}"] for part in plan.cost.parts]
     rows.append(["all", "", f"{plan.cost.parameters:,}", f"{plan.cost.forward_flops:,}"])
     print_table("Cost by part", ["part", "copies", "parameters", "FLOPs forward, one step"], rows)
     print_table("The run", ["", ""], [[name, value] for name, value in plan.facts()])
+    if plans:
+        one, of_nodes = plans[0], f" on {plans[0].nodes} nodes" if plans[0].nodes > 1 else ""
+        title = f"On {one.processes} processes{of_nodes}, {one.gpu} (calculated, not measured)"
+        print_table(title, ["", *(each.form for each in plans)], scale_rows(plans, plan.cost.parameters, plan.step_tokens))
+        if one.compute_seconds[1] < LAUNCHED_IN:
+            say(
+                "A step this small is limited by launching its kernels, which this plan leaves out: expect milliseconds a step."
+            )
     decays, others = len(plan.decay["decays"]), len(plan.decay["does not decay"])
     out().print(f"Weight decay acts on {decays} of {decays + others} tensors; --json names them.", markup=False)

@@ -247,6 +247,48 @@ def test_more_processes(start, alone, tmp_path, processes: int) -> None:
     assert figures(run) == figures(alone)
 
 
+WORLD = {"data.set": {"kind": "world", "people": 40, "sound": 0.5, "seed": 0}}
+OBJECTIVES = {
+    "masked": ("docstrings-char", {"objective": "masked", "model.causal": False}),
+    "spans": ("world-pretrain", WORLD),
+    "answers, after a parent": ("world-finetune", WORLD),
+    "mixture": ("world-mixed", WORLD),
+    "labels": ("table", {}),
+    "translate": ("numbers-in-words", {}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_every_objective_gives_the_same_bits_on_1_2_and_4(tmp_path, objective: str, optimizer: str) -> None:
+    """Next-token is above. Weights, optimizer and all figures, evaluated at the end; a parent is trained by all of them too."""
+    source, changes = OBJECTIVES[objective]
+    if source == "table":
+        source, chance = str(tmp_path / "table.csv"), random.Random(1)
+        rows = [f"{''.join(chance.choices('abcd', k=chance.randint(3, 9)))},{chance.choice(['yes', 'no'])}" for _ in range(90)]
+        Path(source).write_text("text,label\n" + "\n".join(rows) + "\n", encoding="utf-8")
+        changes = {"data.label_column": "label", "data.text_column": "text"}
+    small = {"model.width": 16, "model.layers": 2, "model.heads": 2, "model.dropout": 0.1, "training.steps": 4}
+    small |= {"training.batch_size": 16, "training.pieces": 4, "training.optimizer": optimizer, "evaluation.every": 4}
+    found = []
+    for number in (1, 2, 4):
+        out = tmp_path / str(number)
+        sets = [word for key, value in {**changes, **small}.items() for word in ("--set", f"{key}={json.dumps(value)}")]
+        command = [sys.executable, "-m", "glassformer", "train", source, "--out", str(out), "--quiet", *sets]
+        done = subprocess.run(
+            [*command, "--processes", str(number)],
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        found.append((checksums(out), figures(out)))
+    assert found[0] == found[1] == found[2]
+
+
 def test_numbers_of_processes() -> None:
     assert number_of_processes("4") == 4
     assert number_of_processes("auto") in (1, 2, 4, 8, 16, 32, 64, 128, 256)
