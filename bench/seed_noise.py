@@ -34,6 +34,12 @@ def spread(values: np.ndarray) -> dict[str, Any]:
     return {"value": sd, "low": low, "high": high, "n": n}
 
 
+def correlation_of(base: np.ndarray, own: np.ndarray) -> float | None:
+    """Over paired seeds, which is what pairing gains; None with too few of them or without variance."""
+    n = min(len(base), len(own))
+    return float(np.corrcoef(base[:n], own[:n])[0, 1]) if n >= 3 and base[:n].std() * own[:n].std() > 0.0 else None
+
+
 def noise_of(study: Study) -> dict[str, Any]:
     """The noise of one study. Changes with a bad run are left out: their spread is that of failures."""
     base = study.seed_values(BASE)
@@ -47,7 +53,7 @@ def noise_of(study: Study) -> dict[str, Any]:
                 "variant": verdict.variant,
                 "own_sd": spread(study.seed_values(verdict.variant)),
                 "paired_sd": spread(np.array(evidence.seed_differences)),
-                "correlation": evidence.correlation,
+                "correlation": correlation_of(base, study.seed_values(verdict.variant)),
                 "document_share": evidence.document_share,
                 "documents": evidence.documents,
             }

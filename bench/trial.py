@@ -212,7 +212,7 @@ def ledger(trial: Trial) -> dict[str, Any]:
     code = (
         "import sys; from pathlib import Path; from glassformer.study.history.ledger import Attempt, Ledger\n"
         "for n in range(10**6):\n"
-        "    entry = Attempt('s', f'plan{n}', 'b', f'c{n}', 't', 'n', 'r', .0, 0, 1, 'better', .5, 'now', 'q')\n"
+        "    entry = Attempt('s', f'plan{n}', 'q', 'code', f'c{n}', .01, (0, 1), {}, {}, 'better')\n"
         "    Ledger(Path(sys.argv[1])).record([entry])\n"
         "    Path(sys.argv[2]).write_text(str(n))"
     )

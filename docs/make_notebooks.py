@@ -22,6 +22,9 @@ LESSONS = (
     "6-knowledge",
     "7-labels",
     "8-looking",
+    "9-scale",
+    "10-blocks",
+    "11-curves",
 )
 BLOCK = re.compile(r"^```(?:python|bash)\n# docs/snippets/(\S+)\n(.*?)^```\n?", re.DOTALL | re.MULTILINE)
 

@@ -2,6 +2,7 @@
 
     python docs/make_studies.py STUDY...   # takes the figures of finished studies into docs/measurements, then writes the page
     python docs/make_studies.py            # writes the page's tables anew
+    python docs/make_studies.py --again    # judges every published study by today's rules; its first words stay beside the new
     python bench/seed_noise.py STUDY... --out docs/measurements/seed-noise.json   # the last table; then the line above
 
 The words around the tables are written by hand; what stands between ``<!-- study NAME -->`` and ``<!-- end -->`` is not.
@@ -15,6 +16,7 @@ import json
 import os
 import re
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,17 +26,24 @@ from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import read_json, write_json
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import StudyDirectory
-from glassformer.study.planning.plan import BASE
+from glassformer.study.history.ledger import Attempt, Earlier
+from glassformer.study.planning.plan import BASE, StudyPlan
+from glassformer.study.statistics.corrections import FIRST_STUDY
+from glassformer.study.statistics.verdict import decide
 from glassformer.study.study import Study
+from glassformer.study.values_file import read_values
 
 PAGE = Path(__file__).with_name("studies.md")
 MEASUREMENTS = Path(__file__).with_name("measurements")
 LARGEST_VALUES = 2_000_000  # bytes
 SUMMARY = re.compile(r"(<!-- summary -->\n).*?(<!-- end -->)", re.DOTALL)
+CHANGED = re.compile(r"(<!-- changed -->\n).*?(<!-- end -->)", re.DOTALL)
 NOISE = re.compile(r"(<!-- noise -->\n).*?(<!-- end -->)", re.DOTALL)
 ENCODER_FOLDER = re.compile(r'("model.folder": ")/[^"]*/([^"/]+)')
 PLACE = re.compile(r"(<!-- study (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+SECOND = re.compile(r"(?:Second study|study 2) of this change on this text, after \S+ \((?P<word>[a-z ]+)\)")
 KEPT = ("variant", "verdict", "difference", "p_corrected", "seeds", "seeds_needed", "correlation", "sentence", "exploratory")
+WORDS = ("variant", "verdict", "p_corrected")
 
 
 def compact(study: Study) -> dict[str, Any]:
@@ -156,12 +165,74 @@ def without_own_paths(text: str) -> str:
     return ENCODER_FOLDER.sub(r"\1FOLDER/\2", text)
 
 
+def judge_again(document: dict[str, Any], file: Path) -> dict[str, Any]:
+    """A published study by today's rules, from its values; a second study of a question has what the first left of alpha."""
+    values, plan = read_values(file), StudyPlan.parse(document["plan"])
+    published = document.get("judged_before") or [{key: one.get(key) for key in WORDS} for one in document["verdicts"]]
+    old = {one["variant"]: one for one in document["verdicts"]}
+    before = {name: one.get("after") or SECOND.search(one["sentence"]) for name, one in old.items()}
+    after = {name: found if isinstance(found, str | None) else found["word"] for name, found in before.items()}
+    base, *changes = (values.trials[name] for name in plan.variants)
+    rules = replace(plan.rules(), remarks=values.remarks)
+    judged = decide(
+        base,
+        [replace(one, earlier=_earlier(after[one.name], plan)) for one in changes],
+        rules,
+        weights=values.weights,
+        labels=plan.seed_numbers,
+        blocks=values.blocks,
+        groups=values.groups,
+        base_labels=plan.bank,
+    )
+    rows = []
+    for one in judged:
+        new = {key: value for key, value in one.to_dict().items() if key in KEPT}
+        rows.append(
+            {**new, "value": old[one.variant].get("value"), **({"after": after[one.variant]} if after[one.variant] else {})}
+        )
+    return {**document, "verdicts": rows, "judged_before": published}
+
+
+def _earlier(word: str | None, plan: StudyPlan) -> Earlier:
+    """Of a change that was studied once before on this text, by code that is not known; an invalid study spends nothing."""
+    if word in (None, "invalid"):
+        return Earlier()
+    spent = ((plan.all_looks[-1], FIRST_STUDY),)
+    return Earlier((Attempt("the first study", "", "q", "", "", plan.same_within, (), {}, {}, str(word), spent),), "q", "other")
+
+
+def changed(text: str, documents: dict[str, dict[str, Any]]) -> str:
+    """The page with the list of words that changed since a study was published."""
+    lines = ["| study | change | word when published (corrected p) | word now (corrected p) |", "|---|---|---|---|"]
+    total = 0
+    for name, document in documents.items():
+        was = {one["variant"]: one for one in document.get("judged_before", ())}
+        total += len(was)
+        for one in document["verdicts"]:
+            before = was.get(one["variant"])
+            if before is not None and before["verdict"] != one["verdict"]:
+                then, now = (f"{row['verdict']} ({_p(row.get('p_corrected'))})" for row in (before, one))
+                lines.append(f"| {name} | {one['variant']} | {then} | {now} |")
+    lines.append(f"\n{len(lines) - 2} of {total} words changed.")
+    return CHANGED.sub(lambda place: f"{place[1]}{chr(10).join(lines)}\n{place[2]}", text)
+
+
+def _p(p: float | None) -> str:
+    return "-" if p is None else f"{p:.2g}"
+
+
 def main(folders: list[str]) -> None:
+    if folders == ["--again"]:
+        for name, document in measured().items():
+            file = MEASUREMENTS / f"values-{name}.json"
+            if file.is_file():
+                write_json(MEASUREMENTS / f"study-{name}.json", judge_again(document, file))
+        folders = []
     for folder in folders:
         document = compact(Study.load(folder))
         write_json(MEASUREMENTS / f"study-{document['study']}.json", json.loads(without_own_paths(json.dumps(document))))
         keep_values(Path(folder), MEASUREMENTS / f"values-{document['study']}.json")
-    text = summary(PAGE.read_text(encoding="utf-8"), measured())
+    text = changed(summary(PAGE.read_text(encoding="utf-8"), measured()), measured())
     PAGE.write_text(noise(page(text, measured())), encoding="utf-8")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -50,6 +51,13 @@ def _away_from_the_clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
 def _empty_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test in an empty folder of its own: what one test leaves is not seen by the next."""
     monkeypatch.chdir(tmp_path_factory.mktemp("here"))
+
+
+@pytest.fixture(autouse=True)
+def _empty_ledger() -> Iterator[None]:
+    """No test's study is an earlier study of another test's question."""
+    yield
+    shutil.rmtree(Path(os.environ["GLASSFORMER_CACHE"]) / "ledger", ignore_errors=True)
 
 
 @pytest.fixture(autouse=True, scope="session")

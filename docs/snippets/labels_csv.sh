@@ -7,3 +7,4 @@ glassformer train reviews.csv --set data.text_column=review --set data.label_col
 glassformer evaluate runs/reviews --predictions predictions.tsv
 glassformer ask runs/reviews "a chair that broke"
 glassformer predict runs/reviews reviews.csv --out labelled.csv --precision 0.95
+glassformer data labels reviews.csv --text-column review --label-column stars

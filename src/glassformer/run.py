@@ -16,6 +16,7 @@ from glassformer import assembly
 from glassformer.checking.gate import check_key, require_generation, require_network, taint_of
 from glassformer.checks.check_report import CheckReport
 from glassformer.data.data_kinds import PreparedData, data_kind
+from glassformer.data.groups import groups_of
 from glassformer.data.labels.label_batches import encode_texts
 from glassformer.data.pairs.pair_batches import encode_pairs
 from glassformer.data.tokenizers.base import Tokenizer
@@ -254,7 +255,10 @@ class Run:
             self.directory.record_opening(step=evaluator.step, split=split)
         if predictions is not None:
             evaluator.write_predictions(Path(predictions), items)
-        return evaluator.measure(name, items, notes=(*notes, *self._said), watch=watch)
+        result = evaluator.measure(name, items, notes=(*notes, *self._said), watch=watch)
+        groups = groups_of(items, self.recipe.data) if data is None else None
+        sizes = {len(one.sums) for one in (result.units or {}).values()}
+        return replace(result, groups=groups) if groups is not None and sizes == {len(groups)} else result
 
     def evaluation(
         self,
@@ -604,6 +608,11 @@ class Run:
         ``precision``: float32 gives exactly the texts of the reference implementation; bf16 (several times as fast on a GPU)
         those of a model rounded to it. ``exact_pieces``: each waits until no later token can move a space in it.
         """
+        if self.recipe.model.reads_source:
+            raise UsageError(
+                "model.kind=encoder-decoder continues no text: it reads a source and writes its target; use `translate`.",
+                reason="generates-nothing",
+            )
         return generate_texts(
             self._generating_model(checkpoint, precision, watch),
             self.tokenizer,

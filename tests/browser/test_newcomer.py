@@ -61,7 +61,7 @@ def test_five_clicks(open_page: Callable[..., Any], demo: Path, picture: Callabl
     picture(page, "journey-3-look", whole=True)
     page.get_by_role("button", name="layer 1, head 1", exact=True).click()  # 4
     page.get_by_role("heading", name="last: layer 1, head 1").wait_for()
-    page.get_by_role("group", name="is read by").get_by_role("button").nth(40).hover()
+    page.get_by_role("group", name="is read by").get_by_role("button").nth(10).hover()
     picture(page, "journey-4-head", whole=True)
     before = page.get_by_role("region", name="Next token").inner_text()
     page.get_by_role("button", name="Take this head out").click()  # 5

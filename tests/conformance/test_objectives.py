@@ -20,6 +20,12 @@ def _recipes(name: str, folder: Path) -> list[dict[str, Any]]:
     asking = {"data": {"set": {"kind": "world", "people": 60}}, "tokenizer": "char", "model": MODEL}
     if name == "answers":
         return [{**asking, "objective": name}]
+    if name == "translate":
+        data = {"set": {"kind": "rewriting", "task": "copy", "pairs": 200, "held_out": 20, "length": 4}}
+        model = {"kind": "encoder-decoder", "width": 16, "layers": 1, "heads": 2, "context": 16, "dropout": 0.4}
+        return [
+            {"data": data, "tokenizer": {"kind": "word", "marks": False, "min_count": 1}, "model": model, "objective": name}
+        ]
     file, labels = folder / "lines.txt", name == "labels"
     lines = (f"{'ab'[n % 2] + ' ' if labels else ''}the {('hen', 'cat')[n % 2]} ran {n} times" for n in range(300))
     file.write_text("\n".join(lines), encoding="utf-8")

@@ -8,6 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from glassformer.study.directory import StudyDirectory
+from glassformer.study.history.attempts import ledger_of
+from glassformer.study.history.ledger import Attempt
+from glassformer.study.planning.variant_facts import VariantBook
 from glassformer.study.running.executors.base import Ended, Event, Executor, Started, Task, Waiting
 from glassformer.study.running.trial_store import machine_of
 from glassformer.study.study import Study
@@ -111,3 +115,9 @@ def effects(**effect: float) -> Callable[..., float]:
         return 1.5 + luck(seed) + effect.get(variant, 0.0) + own
 
     return loss
+
+
+def entries(folder: Path) -> list[Attempt]:
+    """The ledger's entries on the text of the study in ``folder``."""
+    directory = StudyDirectory(folder)
+    return ledger_of(directory.plan(), VariantBook.read(directory.variants_file)).attempts()

@@ -126,7 +126,13 @@ class MadeUp:
         return run
 
     def study(
-        self, folder: Path, losses: dict[str, list[float | None]], *, leaks: dict[str, str] | None = None, **plan: Any
+        self,
+        folder: Path,
+        losses: dict[str, list[float | None]],
+        *,
+        leaks: dict[str, str] | None = None,
+        documents: str = "x",
+        **plan: Any,
     ) -> Study:
         """A study in which each variant (base first) reached the losses given, by seed; None is still to come."""
         base = {"data": {"path": "letters.txt"}, "model": {"positions": "learned", "width": 12}, "training": {"lr": 0.1}}
@@ -135,7 +141,9 @@ class MadeUp:
         directory = StudyDirectory(folder)
         directory.begin(planned, lambda _: {**base, "training": {"steps": 24}})  # made-up positions have no recipe
         facts = {
-            name: Facts("r", "d", "x", 100 + 10 * at, 1000 + at, 24, 1680, 4_000_000, leak=(leaks or {}).get(name))
+            name: Facts(
+                "r", "d", documents, 100 + 10 * at, 1000 + at, 24, 1680, 4_000_000, leak=(leaks or {}).get(name), asked=name
+            )
             for at, name in enumerate(losses)
         }
         VariantBook(facts).write(directory.variants_file)
@@ -164,7 +172,7 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> SetStudy:
     SetStudy.begin(folder, ["a", "b", "c"])
     for at, name in enumerate(("a", "b", "c")):
         losses = {"base": [one + 0.5 for one in good], "alibi": [one + 0.01 * at for one in good], "none": good[::-1]}
-        MadeUp().study(folder / name, losses)
+        MadeUp().study(folder / name, losses, documents=name)
     return SetStudy.load(folder)
 
 

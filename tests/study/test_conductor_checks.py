@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.study.conducted import MakesUp, Tainted, effects, luck, words
+from tests.study.conducted import MakesUp, Tainted, effects, entries, luck, words
 
 from glassformer.foundation.errors import CheckFailed, RunError
-from glassformer.study.history.ledger import Ledger
 from glassformer.study.reporting.study_report import _taint
 from glassformer.study.study import Study
 
@@ -37,7 +36,7 @@ class TestChecksFirst:
         assert words(Study.load(study.folder))["alibi"] == "invalid"
         assert "alibi, seed 1" not in executor.done
         assert "alibi leaks once it is trained: 5 trials not started." in said
-        assert [line.name for line in Ledger.beside(study.folder).attempts()] == ["rotary"]  # nobody saw a figure of alibi
+        assert [line.name for line in entries(study.folder)] == ["rotary"]  # nobody saw a figure of alibi
         assert study.verdict("alibi").sentence.startswith("alibi is invalid: it cheats once it is trained: sees the future")
 
     def test_a_leak_of_the_step_was_found_before_training(self, conduct):
@@ -174,10 +173,10 @@ class TestChecksFirst:
         def dies(variant: str, seed: int, recipe: Any) -> Any:
             return {"status": "failed", "reason": "no room"} if seed == 0 else effects()(variant, seed, recipe)
 
-        conduct(dies, "alibi", seeds=7, store=store)  # the baseline's seeds 1 to 6 are kept, and none was checked
-        study, executor, _ = conduct(effects(), "alibi", seeds=2, first_seed=9, out="second", store=store, baseline="bank")
-        assert study.plan.bank == (1, 2, 3, 4, 5, 6)
-        assert executor.done[2:] == ["base, seed 1", "alibi, seed 9", "alibi, seed 10"]
+        conduct(dies, "alibi", seeds=33, store=store)  # the baseline's seeds 1 to 32 are stored, and none was checked
+        study, executor, _ = conduct(effects(), "alibi", seeds=2, first_seed=40, out="second", store=store, baseline="bank")
+        assert study.plan.bank == tuple(range(1, 33))
+        assert executor.done[2:] == ["base, seed 1", "alibi, seed 40", "alibi, seed 41"]
 
     def test_the_other_changes_go_on_to_their_next_look(self, conduct):
         def loss(variant: str, seed: int, recipe: Any) -> Any:

@@ -7,10 +7,9 @@ import signal
 from typing import Any
 
 import pytest
-from tests.study.conducted import effects, words
+from tests.study.conducted import effects, entries, words
 
 from glassformer.foundation.errors import ConfigError, Interrupted
-from glassformer.study.history.ledger import Ledger
 from glassformer.study.study import Study
 
 
@@ -73,10 +72,9 @@ class TestStops:
         assert stopped.value.code == 143
         assert conduct.executor.closed
         assert any(sentence.startswith("Stopping") for sentence in conduct.said)
-        lines = Ledger.beside(tmp_path / "study").attempts()
-        assert [(line.name, line.verdict, line.p) for line in lines] == [("alibi", "begun", None), ("rotary", "begun", None)]
+        assert [(line.name, line.word) for line in entries(tmp_path / "study")] == [("alibi", "begun"), ("rotary", "begun")]
         _, _, said = conduct(effects(), "rotary", first_seed=6, out="second")
-        assert any(sentence.startswith("rotary: This is study 2 of this change on this text, after") for sentence in said)
+        assert any(sentence.startswith("rotary: Study 2 of this question, after") for sentence in said)
         study, executor, _ = conduct(effects(alibi=-0.1))
         assert "base, seed 0" not in executor.done
         assert words(study) == {"alibi": "better", "rotary": "same"}
@@ -85,7 +83,7 @@ class TestStops:
         refused = {"status": "refused", "reason": "no such key", "exit_code": 2}
         with pytest.raises(ConfigError):
             conduct(lambda variant, seed, recipe: effects()(variant, seed, recipe) if variant == "base" else refused)
-        assert Ledger.beside(tmp_path / "study").attempts() == []
+        assert entries(tmp_path / "study") == []
 
     def test_a_trial_that_was_interrupted_ends_the_study(self, conduct):
         with pytest.raises(Interrupted) as stopped:

@@ -1,4 +1,4 @@
-"""The studies of several sets in one folder: begun, read, written; what is refused; whose ledger counts them."""
+"""The studies of several sets in one folder: begun, read, written; what is refused."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import json
 from tests.refusals import refused
 
 from glassformer.foundation.errors import RunError
-from glassformer.study.history.ledger import SETS_FILE, Ledger
-from glassformer.study.multi_set_study import SetStudy
+from glassformer.study.multi_set_study import SETS_FILE, SetStudy
 
 
 def test_one_verdict_per_change_over_all_sets(sets):
@@ -24,10 +23,6 @@ def test_what_it_keeps_is_what_it_says(sets):
     assert kept["verdicts"] == sets.to_dict()["verdicts"]
     assert set(kept["sets"]) == {"a", "b", "c"}
     assert SetStudy.load(sets.folder).verdicts == sets.verdicts
-
-
-def test_the_ledger_stands_beside_the_common_folder(sets):
-    assert Ledger.beside(sets.folder / "a").file == sets.folder.parent / ".ledger.json"
 
 
 def test_another_beginning_is_refused(sets):

@@ -11,7 +11,7 @@ import pytest
 from tests.refusals import refused
 
 from glassformer.foundation.errors import RunError, UnknownName
-from glassformer.foundation.files import read_json
+from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.metrics import Metric
 from glassformer.pages.page import Listing
 from glassformer.runs.directory import RunDirectory
@@ -91,7 +91,9 @@ def test_text_and_html_hold_every_verdict(study):
 
 def test_commands_name_the_plugins_of_the_study(made_up, tmp_path):
     wide = made_up.study(
-        tmp_path / "study", {"base": BASE, "alibi": [value + 0.1 * (-1) ** at for at, value in enumerate(BASE)]}
+        tmp_path / "study",
+        {"base": BASE, "alibi": [value + 0.1 * (-1) ** at for at, value in enumerate(BASE)]},
+        planned_effect=0.2,
     )
     book = VariantBook(wide.book.variants, ({"file": "my part.py", "sha256": "ab"},))
     book.write(wide.directory.variants_file)
@@ -172,3 +174,19 @@ def test_reading_a_study_loads_no_torch(study):
         "import sys, glassformer as gf; s = gf.Study.load(sys.argv[1]); str(s); s.report(); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program, str(study.folder)], check=False).returncode == 0
+
+
+def test_words_by_other_rules_stay_beside_the_new_ones(made_up, tmp_path):
+    study = made_up.study(
+        tmp_path / "study", {"base": BASE, "alibi": [value - 0.2 + 0.001 * at for at, value in enumerate(BASE)]}
+    )
+    study.write()
+    file = study.directory.results_file
+    document = {key: value for key, value in read_json(file).items() if key != "rules"}
+    document["verdicts"][0]["verdict"] = "not decided"
+    write_json(file, document)
+    for _ in range(2):  # the second time from the file that the new rules wrote
+        again = Study.load(study.folder)
+        assert again.words_before == {"alibi": "not decided"}
+        assert again.notes[0] == "By the rules before, alibi was not decided; it is better now."
+        again.write()

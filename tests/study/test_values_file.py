@@ -74,7 +74,7 @@ def test_without_its_trials_luck_notes_and_table_are_the_same(tuned):
     shutil.rmtree(tuned.folder / "tuning")
     again = Study.load(tuned.folder)
     assert told(again) == before
-    assert "up to 6 seeds" in again.report().read_text(encoding="utf-8")
+    assert ", 6 seeds, " in again.report().read_text(encoding="utf-8")
 
 
 def test_without_the_runs_of_its_tuning_the_luck_stays_in_the_interval(tuned):

@@ -49,7 +49,7 @@ class TestInvalid:
         verdict = one(change("reweight", -0.8, 0.03, problems=dict.fromkeys(range(8), Problem.LEAK)))
         assert verdict.verdict == "invalid"
         assert "Without the check one would have believed: loss lower by 0.800" in verdict.sentence
-        assert verdict.evidence.p_corrected is None
+        assert verdict.evidence.p_corrected == 1.0
         assert verdict.difference.value == pytest.approx(-0.8)
 
     def test_an_invalid_change_still_counts_among_the_planned(self):
@@ -91,29 +91,22 @@ class TestFailedRuns:
 
 
 class TestUnusualSets:
-    def test_too_few_documents_to_exclude_rare_badly_hurt_ones(self):
-        of = base(8, 100)
-        verdict = one(change("alibi", 0.0001, 0.001, of=of), of=of)
-        assert verdict.verdict == "not decided"
-        assert "not decided for other text: on these 100 documents it is the same" in verdict.sentence
-        assert verdict.sentence.endswith("299 documents without such a loss would be enough.")
-
     def test_blocks_of_one_text_are_called_that(self):
         verdict = one(change("alibi", -0.1, 0.03), blocks=True)
         assert verdict.verdict == "better"
         assert "Measured on 737 blocks of one text: the verdict is about other parts of this text." in verdict.sentence
-        assert verdict.to_dict()["documents_are"] == "blocks of one text"
+        assert verdict.to_dict()["documents_are"] == "blocks"
 
     def test_documents_above_a_quarter_of_the_variance_are_named(self):
         verdict = one(change("alibi", -0.3, 0.03, document_sd=0.4))
         assert re.search(r"\d\d % of the variance comes from the documents: more text would help most\.", verdict.sentence)
 
     def test_by_more_than_the_margin_is_corrected_over_the_changes(self):
-        # the interval of one change reaches from .0101 to .0601: beyond the margin alone, and not among five
-        close = change("close", -0.0352, 0.03)
-        assert "by more than" in one(close).sentence
+        # the interval of one change reaches from .0102 to .0636: beyond the margin alone, and not among five
+        close = change("close", -0.0369, 0.03)
+        assert one(close).reason.endswith("by more than the margin")
         others = [change(name, -0.5, 0.001) for name in "ab"] + [change(name, 0.0, 0.03) for name in "cd"]
-        assert "by more than" not in decide(base(), [close, *others], FIXED)[0].sentence
+        assert not decide(base(), [close, *others], FIXED)[0].reason.endswith("by more than the margin")
 
     def test_the_luck_of_tuning_is_in_the_interval(self):
         plainly = one(change("alibi", -0.1, 0.03))

@@ -11,6 +11,7 @@ from html import escape
 from typing import Any, Literal
 
 from glassformer.foundation.errors import CannotTell, CheckFailed
+from glassformer.foundation.plugins import fault_in_plugin
 
 Law = Literal["causality", "batch", "state", "padding", "cache", "labels", "path", "processes"]
 LAWS: tuple[Law, ...] = ("causality", "batch", "state", "padding", "cache", "labels", "path", "processes")
@@ -156,8 +157,11 @@ class CheckReport:
 
     @property
     def doubts(self) -> str:
-        """Laws that could not be judged, with reasons, one sentence each."""
-        return " ".join(f"{law} could not be judged: {reason}." for law, reason in self.cannot_tell.items())
+        """Laws that could not be judged, a sentence for each reason."""
+        by_reason: dict[str, list[str]] = {}
+        for law, reason in self.cannot_tell.items():
+            by_reason.setdefault(reason, []).append(law)
+        return " ".join(f"{' and '.join(laws)} could not be judged: {reason}." for reason, laws in by_reason.items())
 
     @property
     def verdict(self) -> str:
@@ -241,6 +245,8 @@ class LawResults:
 
 
 def short_error(error: BaseException) -> str:
-    """The type of an error and the first line of its message."""
+    """The type of an error and the first line of its message; of a user's plugin with its file and line."""
+    if (place := fault_in_plugin(error)) is not None:
+        return place.splitlines()[0]
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {first[:200]}" if first else type(error).__name__

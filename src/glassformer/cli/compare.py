@@ -112,12 +112,12 @@ def command(
     ] = False,
     details: Annotated[bool, typer.Option("--details", help="Also print the evidence behind each verdict.")] = False,
     baseline: Annotated[
-        Literal["auto", "paired", "bank"],
+        Literal["paired", "bank"],
         typer.Option(
             "--baseline",
-            help="paired: compare seed by seed; bank: compare with stored baseline runs; auto: choose, and print why.",
+            help="paired: compare seed by seed; bank: compare with 32 or more stored baseline runs.",
         ),
-    ] = "auto",
+    ] = "paired",
     store: Annotated[
         bool,
         typer.Option(

@@ -1,4 +1,4 @@
-"""``glassformer data list|show|stats``: which sets there are, what is in one, how large and how clean it is. No torch."""
+"""``glassformer data list|show|stats|labels``: which sets there are, what is in one, how large and clean it is. No torch."""
 
 from __future__ import annotations
 
@@ -153,6 +153,58 @@ def stats_command(
         print_json(facts)
         return
     _print_facts(facts)
+
+
+@app.command("labels")
+def labels_command(
+    source: SourceArgument,
+    text_column: ColumnOption = None,
+    label_column: Annotated[
+        str | None, typer.Option("--label-column", metavar="NAME|N", help="The column of a table with the labels.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one key of data, e.g. data.format=csv.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Find what may be wrong with labelled texts. Contradictions, suspect labels, copies, balance, scripts.
+
+    A label is suspect if a bag of words fitted without that text is sure of another one.
+    """
+    from glassformer.data.labels.labelled_texts import Labels
+    from glassformer.evaluation.label_quality import SHOWN, label_quality
+
+    config, _ = _configured(source, None, text_column, set_)
+    if label_column is not None:
+        number = int(label_column) if label_column.isdecimal() else label_column
+        config = config.model_copy(update={"label_column": number})
+    labels = Labels(config.model_copy(update={"split": config.split.model_copy(update={"validation": 0.0, "test": 0.0})}))
+    facts = {"source": source, **label_quality(labels.split("train")), "notes": labels.notes}
+    if json:
+        print_json(facts)
+        return
+    rows = [[name, f"{count:,}", f"{count / facts['texts']:.1%}"] for name, count in facts["classes"].items()]
+    print_table(f"{source}: {facts['texts']:,} texts", ["class", "texts", "share"], rows)
+    near = facts["near_duplicates"]["count"]
+    shares = ", ".join(f"{name.lower()} {share:.1%}" for name, share in facts["scripts"]["shares"].items())
+    for note in (
+        *facts["notes"][1:],
+        f"{facts['copies']:,} texts repeat an earlier one, up to case and spacing; near-duplicates: "
+        f"{'too many texts to compare' if near is None else f'{near:,}'}.",
+        f"{len(facts['contradictions']):,} texts occur with different labels.",
+        f"Letters: {shares}; {facts['scripts']['count']:,} texts are mostly in a rare script.",
+        f"{len(facts['suspects']):,} labels are suspect.",
+    ):
+        out().print(note, markup=False)
+    if facts["contradictions"]:
+        found = [[", ".join(one["ids"][:4]), ", ".join(one["labels"][:4]), one["text"]] for one in facts["contradictions"]]
+        print_table("Contradictory labels", ["texts", "labels", "it says"], found[:SHOWN], numbers=False)
+    if facts["suspects"]:
+        found = [
+            [one["id"], one["label"], one["rather"], f"{one['probability_of_other']:.0%}", one["text"]]
+            for one in facts["suspects"][:SHOWN]
+        ]
+        print_table("Suspect labels", ["text", "label", "rather", "probability", "it says"], found, numbers=False)
 
 
 def _configured(source: str, document: str | None, column: str | None, changes: list[str] | None) -> tuple[Any, dict[str, Any]]:

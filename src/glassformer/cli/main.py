@@ -34,6 +34,7 @@ VERBS = (
     "serve",
     "compare",
     "byhand",
+    "course",
     "check",
     "verify_resume",
     "export",

@@ -157,6 +157,8 @@ class Evaluation:
     notes: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
     units: Mapping[str, Units] | None = field(default=None, repr=False, compare=False)
+    groups: tuple[str, ...] | None = field(default=None, repr=False, compare=False)
+    """By unit, what it belongs to (``data.group``); in the file of a run only."""
     outcomes: Outcomes | None = field(default=None, repr=False, compare=False)
 
     def __getattr__(self, name: str) -> float | None:
@@ -234,7 +236,8 @@ class Evaluation:
 
     def to_file_dict(self) -> dict[str, Any]:
         """``to_dict`` with the sums by unit: the content of a run's evaluation file."""
-        return {**self.to_dict(), "units": {name: one.to_dict() for name, one in (self.units or {}).items()}}
+        groups = {} if self.groups is None else {"groups": list(self.groups)}
+        return {**self.to_dict(), "units": {name: one.to_dict() for name, one in (self.units or {}).items()}, **groups}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
@@ -257,6 +260,7 @@ class Evaluation:
             notes=tuple(document["notes"]),
             details={key: value for key, value in document.items() if key not in _NOT_DETAILS},
             units=units or None,
+            groups=tuple(document["groups"]) if "groups" in document else None,
         )
 
     @classmethod

@@ -67,6 +67,11 @@ class Questions:
         return len(self.questions)
 
     @property
+    def groups(self) -> tuple[str, ...]:
+        """The person that each question is about: questions about one person are one unit of a study."""
+        return tuple(subject(question) for question in self.questions)
+
+    @property
     def ids(self) -> list[str]:
         """Unique ids: the text of a question; for a repeated one with its line."""
         seen: set[str] = set()

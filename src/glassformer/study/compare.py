@@ -29,7 +29,7 @@ from glassformer.study.running.trial_store import TrialStore
 from glassformer.study.study import Study
 
 On = Literal["local", "ray", "slurm", "inline"]
-Baseline = Literal["auto", "paired", "bank"]
+Baseline = Literal["paired", "bank"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Execution:
     hours_per_trial: float = 4.0
     minutes: float | None = None
     store: bool = True
-    baseline: Baseline = "auto"
+    baseline: Baseline = "paired"
     plugins: Sequence[Path | str] = ()
     watch: Watcher = SILENT
 
@@ -91,7 +91,7 @@ def compare(
     plugins: Sequence[Path | str] = (),
     store: bool = True,
     confirm: Path | str | None = None,
-    baseline: Baseline = "auto",
+    baseline: Baseline = "paired",
     watch: Watcher = SILENT,
 ) -> Study:
     """Runs a study and returns it with a verdict for each change. The same call continues a study that was stopped.
@@ -101,7 +101,7 @@ def compare(
     loss, a margin of .01. ``on``: ``local`` (worker processes), ``ray`` (a cluster at ``address``), ``slurm`` (jobs of at most
     ``hours_per_trial`` in ``partition``), ``inline`` (this process). ``minutes``: of the clock; then no trial is started.
     ``store``: reuse trials of earlier studies and store new ones. ``baseline``: ``paired`` compares seed by seed, ``bank``
-    with earlier runs of the baseline, ``auto`` chooses. ``confirm``: a study whose winner is tested once more, with new seeds
+    with 32 or more stored runs of the baseline. ``confirm``: a study whose winner is tested once more, with new seeds
     on the test split.
     """
     load_plugins(plugins)
@@ -167,7 +167,6 @@ def run_study(planned: PlannedStudy, how: Execution) -> Study:
                 _inline if inline else lambda: _executor(how, plan, Recipe.parse(resolve(plan.set)), directory),
                 plugins=how.plugins,
                 watch=watch,
-                named=planned.named,
                 store=store,
                 baseline="paired" if plan.confirms is not None else how.baseline,
                 minutes=how.minutes,

@@ -19,7 +19,7 @@ from glassformer.foundation.errors import ConfigError, RunError
 from glassformer.foundation.files import read_json, read_text, write_atomically
 from glassformer.foundation.locks import locked
 from glassformer.foundation.yaml_text import dump_yaml, read_yaml
-from glassformer.study.history.ledger import Earlier
+from glassformer.study.history.ledger import SCHEMA, Earlier
 from glassformer.study.planning.plan import Area, Resolve, StudyPlan, Trial, recipe_fingerprint
 
 REUSED = ".taken"
@@ -84,7 +84,10 @@ class StudyDirectory:
         if not self.earlier_file.is_file():
             return {}
         try:
-            return {name: Earlier.from_dict(one) for name, one in read_json(self.earlier_file)["changes"].items()}
+            document = read_json(self.earlier_file)
+            if document["schema"] != SCHEMA:  # by the rules before: it is judged again as a first study of its questions
+                return {}
+            return {name: Earlier.from_dict(one) for name, one in document["changes"].items()}
         except (KeyError, TypeError) as error:
             raise RunError(
                 f"{self.earlier_file} is damaged ({error}). It counts how often each change was tried; restore it.",

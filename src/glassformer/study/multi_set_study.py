@@ -14,9 +14,11 @@ from typing import Any, ClassVar, final
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.metrics import Metric
-from glassformer.study.history.ledger import SETS_FILE
 from glassformer.study.statistics.meta_analysis import Overall, over_sets
 from glassformer.study.study import Study
+
+SETS_FILE = "sets.json"
+"""Marks a folder with studies on several data sets."""
 
 
 @final
@@ -82,7 +84,8 @@ class SetStudy:
         single = {name: study.verdicts for name, study in self.studies.items()}
         names = [one.variant for one in self.first.verdicts]
         earlier = {name: [study.earlier[name] for study in self.studies.values() if name in study.earlier] for name in names}
-        return over_sets(single, self.metric, self.first.plan.same_within, self.first.plan.alpha, earlier)
+        texts = {name: study.text for name, study in self.studies.items()}
+        return over_sets(single, self.metric, self.first.plan.same_within, self.first.plan.alpha, earlier, texts)
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -27,8 +27,8 @@ from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.metrics import Metric
 from glassformer.pages.page import Cell, cell_text
 from glassformer.study.directory import StudyDirectory
-from glassformer.study.history.attempts import attempts_of
-from glassformer.study.history.ledger import Attempt, Earlier, Ledger
+from glassformer.study.history.attempts import attempts_of, ledger_of
+from glassformer.study.history.ledger import Attempt, Earlier
 from glassformer.study.planning.plan import BASE, StudyPlan
 from glassformer.study.planning.variant_facts import Facts, VariantBook
 from glassformer.study.reporting.study_notes import notes_of, notes_of_trials, remarks_of_trials, share_spent
@@ -36,7 +36,7 @@ from glassformer.study.reporting.wording import LEAK_FOUND, NOT_JUDGED, STEP_FOU
 from glassformer.study.running.trial_results import TrialResult, gather_trials, metric_of, read_trial
 from glassformer.study.statistics.evidence import Problem, Trials
 from glassformer.study.statistics.selection_variance import tuning_variance
-from glassformer.study.statistics.verdict import Verdict, decide
+from glassformer.study.statistics.verdict import RULES, Verdict, decide
 from glassformer.study.values_file import StudyValues, read_values, write_values
 
 if TYPE_CHECKING:
@@ -116,6 +116,7 @@ class Study:
             {name: share_spent(self, name) for name in trials},
             tuple(notes_of_trials(self)),
             remarks_of_trials(self),
+            next((one.groups for one in evaluations if one.groups is not None and len(one.groups) == len(weights)), None),
         )
 
     @property
@@ -140,6 +141,7 @@ class Study:
             weights=values.weights,
             labels=self.plan.seed_numbers,
             blocks=values.blocks,
+            groups=values.groups,
             base_labels=self.plan.bank,
         )
 
@@ -163,7 +165,8 @@ class Study:
 
     def attempts(self) -> list[Attempt]:
         """This study's entries in the ledger, without changes that were not run or that leak: nobody saw a result of them."""
-        found = attempts_of(self.plan, self.book, str(self.folder), {one.variant: one for one in self.verdicts})
+        verdicts = {one.variant: one for one in self.verdicts}
+        found = attempts_of(self.plan, self.book, str(self.folder), verdicts, self.values)
         return [one for one in found if not self.withheld(one.name)]
 
     def _with_tuning_variance(self, trials: Mapping[str, Trials], seed_values: Mapping[str, Floats]) -> dict[str, Trials]:
@@ -188,11 +191,16 @@ class Study:
         return {name: replace(one, tuning_variance=variances[name]) for name, one in trials.items()}
 
     def _fresh_seeds(self) -> str:
-        """The command for a study of the same changes on fresh seeds."""
-        first = self.plan.seed_numbers[-1] + 1
+        """The command for a study of the same changes on fresh seeds, which are analysed with these."""
+        first = max(*self.plan.seed_numbers, *self.plan.bank) + 1
         name = re.sub(r"-seeds-\d+$", "", str(self.folder))
         words = ["glassformer", "compare", str(self.directory.plan_file), *self.plugin_words(), "--first-seed", str(first)]
         return f"{shlex.join(words)} --seeds {{seeds}} --out {shlex.quote(f'{name}-seeds-{first}')}"
+
+    @property
+    def text(self) -> str:
+        """A checksum of the documents it is judged on; its folder's name before they were inspected."""
+        return self.book.variants[BASE].documents if BASE in self.book.variants else self.folder.name
 
     def plugin_words(self) -> list[str]:
         """``--plugin FILE`` for each plugin of the study."""
@@ -255,9 +263,24 @@ class Study:
         return over_seeds(self.seed_values(variant)).within(self.metric.bounds)
 
     @cached_property
+    def words_before(self) -> dict[str, str]:
+        """The words of a study that was first judged by other rules, by change; from results.json."""
+        if not self.directory.results_file.is_file():
+            return {}
+        try:
+            document = read_json(self.directory.results_file)
+            if document.get("rules", 1) == RULES:
+                return dict(document.get("words_before", {}))
+            return {one["variant"]: one["verdict"] for one in document["verdicts"]}
+        except (RunError, KeyError, TypeError, AttributeError):  # damaged: it is derived and will be rewritten
+            return {}
+
+    @cached_property
     def notes(self) -> list[str]:
         """Caveats about the table."""
-        return notes_of(self)
+        now = {one.variant: one.verdict for one in self.verdicts}
+        before = [(name, word) for name, word in self.words_before.items() if now.get(name, word) != word]
+        return [*(f"By the rules before, {name} was {word}; it is {now[name]} now." for name, word in before), *notes_of(self)]
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form: verdicts, table, notes, plan."""
@@ -271,13 +294,16 @@ class Study:
             "notes": self.notes,
             "failures": [{"variant": name, "seed": seed, "reason": why} for (name, seed), why in self.failures.items()],
             "plan": self.plan.to_dict(),
+            "rules": RULES,
+            **({"words_before": self.words_before} if self.words_before else {}),
         }
 
     def write(self) -> None:
         """Writes results.json and values.json, and updates the ledger."""
         write_json(self.directory.results_file, {"schema": StudyDirectory.SCHEMA, **self.to_dict()})
         write_values(self.directory.values_file, self.values, metric=self.metric.name)
-        Ledger.beside(self.folder).record(self.attempts())
+        if BASE in self.book.variants:
+            ledger_of(self.plan, self.book).record(self.attempts())
 
     def report(self, out: Path | str | None = None) -> Path:
         """Writes the self-contained page (and, in the study's own folder, Markdown with figures); returns its path."""

@@ -39,6 +39,8 @@ class StudyValues:
     spent: Mapping[str, float]
     notes: tuple[str, ...]
     remarks: tuple[str, ...]
+    groups: tuple[str, ...] | None = None
+    """By document, what it belongs to."""
 
 
 def write_values(file: Path, study: StudyValues, *, metric: str) -> None:
@@ -62,6 +64,7 @@ def write_values(file: Path, study: StudyValues, *, metric: str) -> None:
         },
         "notes": list(study.notes),
         "remarks": list(study.remarks),
+        **({} if study.groups is None else {"groups": list(study.groups)}),
     }
     write_atomically(file, json.dumps(document, allow_nan=False))
 
@@ -98,6 +101,7 @@ def read_values(file: Path) -> StudyValues:
             {name: float(one["spent"]) for name, one in variants.items()},
             tuple(document["notes"]),
             tuple(document["remarks"]),
+            tuple(str(one) for one in document["groups"]) if "groups" in document else None,
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(

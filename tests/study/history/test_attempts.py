@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.refusals import refused
+import numpy as np
+import pytest
 
-from glassformer.foundation.errors import ConfigError
-from glassformer.study.history.attempts import attempts_of, record_earlier_studies, refuse_same_runs
-from glassformer.study.history.ledger import Ledger
-from glassformer.study.planning.plan import StudyPlan, training_fingerprint
+from glassformer.study.history.attempts import attempts_of, ledger_of, record_earlier_studies
+from glassformer.study.history.ledger import unpack
+from glassformer.study.planning.plan import StudyPlan, training_fingerprint, training_values
 from glassformer.study.planning.variant_facts import VariantBook
 from glassformer.study.study import Study
 
@@ -24,31 +24,45 @@ def noted(study: Study):
 def test_a_study_is_one_line_for_each_change(made_up, tmp_path):
     study = made_up.study(tmp_path / "one", LOSSES)
     study.write()
-    (line,) = Ledger.beside(study.folder).attempts()
-    assert (line.name, line.verdict, line.first_seed, line.seeds, line.margin) == ("alibi", "better", 0, 6, 0.01)
-    assert line.p == study.verdicts[0].evidence.p_corrected
+    ledger = ledger_of(study.plan, study.book)
+    (line,) = ledger.attempts()
+    assert (line.name, line.word, line.labels, line.margin, line.left) == ("alibi", "better", tuple(range(6)), 0.01, 1)
+    assert line.analyses == ((6, pytest.approx(0.8)),)
+    d = study.values.trials["alibi"].values - study.values.trials["base"].values
+    np.testing.assert_array_equal(unpack(line.differences, 6), d)
     study.write()
-    assert Ledger.beside(study.folder).attempts() == [line]
+    assert ledger.attempts() == [line]
 
 
 def test_what_came_before_is_written_once_and_stays(made_up, tmp_path):
     made_up.study(tmp_path / "one", LOSSES).write()
     second = made_up.study(tmp_path / "two", LOSSES, first_seed=6)
-    assert [one.study for one in noted(second)["alibi"].others] == [str(tmp_path / "one")]
+    assert [one.study for one in noted(second)["alibi"].studies] == [str(tmp_path / "one")]
     made_up.study(tmp_path / "three", LOSSES, first_seed=12).write()
-    assert len(noted(second)["alibi"].others) == 1
-    assert "This is study 2 of this change on this text" in Study.load(second.folder).verdicts[0].sentence
+    assert len(noted(second)["alibi"].studies) == 1
+    verdict = Study.load(second.folder).verdicts[0]
+    assert verdict.evidence.seeds == 12
+    assert verdict.evidence.earlier_seeds == 6
 
 
 def test_the_same_plan_elsewhere_is_the_same_study(made_up, tmp_path):
     made_up.study(tmp_path / "one", LOSSES).write()
-    again = made_up.study(tmp_path / "two", LOSSES)
-    assert noted(again)["alibi"].others == noted(again)["alibi"].overlapping == ()
-    assert attempts_of(again.plan, again.book, "x")[0].plan == Ledger.beside(again.folder).attempts()[0].plan
+    assert noted(made_up.study(tmp_path / "two", LOSSES))["alibi"].studies == ()
 
 
-def test_other_tuning_text_plugins_or_parents_make_other_runs(made_up, tmp_path):
-    """One fingerprint for all of them would let a second grid replace the line of the first."""
+def test_another_metric_split_or_text_is_another_question(made_up, tmp_path):
+    study = made_up.study(tmp_path / "one", LOSSES)
+    plans = [
+        study.plan,
+        study.plan.model_copy(update={"metric": "bits_per_byte"}),
+        study.plan.model_copy(update={"split": "test"}),
+    ]
+    files = {ledger_of(plan, study.book).file for plan in plans}
+    other = VariantBook({name: replace(one, documents="y") for name, one in study.book.variants.items()})
+    assert len(files | {ledger_of(study.plan, other).file}) == 4
+
+
+def test_other_tuning_text_plugins_or_parents_are_never_pooled(made_up, tmp_path):
     study = made_up.study(tmp_path / "one", LOSSES)
     book, plan = study.book, study.plan
     base, grid = book.variants["base"], {"grid": {"training.lr": [0.1, 0.2]}}
@@ -60,13 +74,19 @@ def test_other_tuning_text_plugins_or_parents_make_other_runs(made_up, tmp_path)
         VariantBook(book.variants, ({"file": "p.py", "sha256": "1", "imports": {"helper.py": "2"}},)),
     ]
     made = [attempts_of(one, book, "s")[0] for one in plans] + [attempts_of(plan, one, "s")[0] for one in books]
-    assert len({one.made for one in made}) == 7
-    assert len({one.plan for one in made}) == 1
-    assert not any(one.same_plan(other) or one.same_runs(other) for one in made for other in made if one is not other)
-    assert all(one.same_question(other) for one in made for other in made)  # so they count as attempts
+    assert len({one.code for one in made}) == 7
+    assert len({one.question for one in made}) == 1  # so they spend
+    assert not any(one.same_plan(other) for one in made for other in made if one is not other)
 
 
-def test_what_only_saves_and_looks_is_no_other_question(made_up, tmp_path):
+def test_tuned_seeds_are_not_pooled(made_up, tmp_path):
+    study = made_up.study(tmp_path / "one", LOSSES)
+    tuned = StudyPlan.parse({**study.plan.to_dict(), "tune": {"grid": {"training.lr": [0.1, 0.2]}}})
+    verdicts = {one.variant: one for one in study.verdicts}
+    assert attempts_of(tuned, study.book, "s", verdicts, study.values)[0].differences is None
+
+
+def test_what_only_saves_and_looks_is_no_other_question():
     training = {"steps": 4, "lr": 0.1, "log_every": 10}
     recipe = {"data": {"set": "docstrings"}, "model": {"width": 8}, "training": training, "checkpoint": {"keep": 2}, "seed": 1}
     recipe["evaluation"] = {"every": 5, "patience": None, "texts": {}}
@@ -79,20 +99,5 @@ def test_what_only_saves_and_looks_is_no_other_question(made_up, tmp_path):
     others = [{**recipe, "training": {**training, "lr": 0.2}}, waits, {**waits, "evaluation": {"every": 6, "patience": 2}}]
     assert {training_fingerprint(one) for one in same} == {training_fingerprint(recipe)}
     assert len({training_fingerprint(recipe), *map(training_fingerprint, others)}) == 4
-    book = {name: replace(facts, asked=name) for name, facts in made_up.study(tmp_path / "one", LOSSES).book.variants.items()}
-    study = Study.load(tmp_path / "one")
-    first, second = (
-        attempts_of(study.plan, VariantBook({name: replace(one, recipe=saved + name) for name, one in book.items()}), "s")[0]
-        for saved in ("often", "seldom")
-    )
-    assert first.base != second.base
-    assert first.same_question(second)
-
-
-def test_other_rules_on_the_same_runs_are_refused_where_nobody_named_a_folder(made_up, tmp_path):
-    made_up.study(tmp_path / "one", LOSSES).write()
-    wider = made_up.study(tmp_path / "two", LOSSES, margin=0.3)
-    with refused(ConfigError, "same-runs-other-rules", "seeds 0 to 5 (better, margin 0.01)", "--first-seed 6"):
-        refuse_same_runs(wider.plan, noted(wider), wider.plan.same_within)
-    fresh = made_up.study(tmp_path / "three", LOSSES, first_seed=6)
-    refuse_same_runs(fresh.plan, noted(fresh), fresh.plan.same_within)
+    assert all(training_values(one) == training_values(recipe) for one in same)
+    assert training_values(recipe)["training.lr"] == 0.1

@@ -23,7 +23,7 @@ def test_runs_time_and_power(tiny, tmp_path, monkeypatch) -> None:
     assert found.total == sum(found.seconds.values()) * 6
     assert found.to_dict()["seconds"] == found.total / 3
     assert "3 variants with 6 seeds: up to 18 runs" in str(found)
-    assert "standard deviations" in str(found)
+    assert "Power: with" in str(found)
     assert list(tmp_path.iterdir()) == []
 
 

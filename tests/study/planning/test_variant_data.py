@@ -123,10 +123,7 @@ def test_no_validation_text(recipe):
 
 
 def test_what_so_little_text_cannot_decide_is_said_before_the_first_run(recipe):
-    (said,) = facts_of(recipe, {"model.positions": "none"})["base"].notes
-    assert '"same" within a margin of 0.01 takes 299, because fewer' in said
-    assert facts_of(recipe, {"model.positions": "none"}, margin=0.5)["base"].notes == ()
-    assert facts_of(recipe, {"model.positions": "none"}, seeds=3)["base"].notes == ()
+    assert facts_of(recipe, {"model.positions": "none"})["base"].notes == ()
     recipe["data"] |= {"document": "file", "split": {"validation": 0.2}}
     (said,) = facts_of(recipe, {"model.positions": "none"})["base"].notes
     assert "a single document or block, so nothing can be decided for other text" in said

@@ -20,20 +20,6 @@ from glassformer.study.statistics.corrections import (
     t_process,
 )
 
-# As published in the rule the project follows; simulated there with fewer studies.
-PUBLISHED = {
-    1: (0.0070, 0.0074, 0.0190, 0.0333),
-    2: (0.0035, 0.0035, 0.0090, 0.0160),
-    3: (0.0023, 0.0023, 0.0058, 0.0103),
-    4: (0.0018, 0.0017, 0.0044, 0.0075),
-    5: (0.0014, 0.0013, 0.0036, 0.0059),
-}
-
-
-@pytest.mark.parametrize("left", PUBLISHED)
-def test_the_usual_boundaries_are_near_the_published_ones(left):
-    assert USUAL_THRESHOLDS[left] == pytest.approx(PUBLISHED[left], rel=0.09, abs=5e-5)
-
 
 def error_spent(nominal, sides, streams):
     """The share of simulated studies stopped by each look, from streams the tables were not made from."""
@@ -51,25 +37,26 @@ def test_quadratic_and_linear_spending():
     share = np.array(USUAL_LOOKS) / 16
     for left in (1, 5):
         spent = error_spent(USUAL_THRESHOLDS[left], 2, [100, 101])
-        np.testing.assert_allclose(spent, 0.05 / left * share**2, rtol=0.05)  # four standard errors at the first look
-    np.testing.assert_allclose(error_spent(USUAL_SAME, 1, [100, 101]), 0.05 * share, rtol=0.03)
+        np.testing.assert_allclose(spent, 0.04 / left * share**2, rtol=0.05)  # four standard errors at the first look
+    np.testing.assert_allclose(error_spent(USUAL_SAME, 1, [100, 101]), 0.04 * share, rtol=0.03)
 
 
 @pytest.mark.slow
 def test_the_written_tables_come_out_again():
+    two, one = (Looks(USUAL_LOOKS)._analyses(sides) for sides in (2, 1))
     for left, row in USUAL_THRESHOLDS.items():
-        again = np.mean([boundaries(USUAL_LOOKS, 0.05 / left, sides=2, stream=s) for s in (200, 201, 202, 203)], axis=0)
+        again = np.mean([boundaries(*two, 0.05 / left, sides=2, stream=s) for s in (200, 201, 202, 203)], axis=0)
         np.testing.assert_allclose(again, row, rtol=0.04)
-    again = np.mean([boundaries(USUAL_LOOKS, 0.05, sides=1, stream=s) for s in (200, 201, 202, 203)], axis=0)
+    again = np.mean([boundaries(*one, 0.05, sides=1, stream=s) for s in (200, 201, 202, 203)], axis=0)
     np.testing.assert_allclose(again, USUAL_SAME, rtol=0.03)
 
 
 class TestOneLook:
     def test_is_the_ordinary_test(self):
         looks = Looks((8,), changes=3)
-        assert [looks.threshold(0, left) for left in (1, 2, 3)] == pytest.approx([0.05, 0.025, 0.05 / 3])
-        assert looks.same_threshold(0) == 0.05
-        np.testing.assert_allclose(looks.level([0.0, 0.003, 0.05, 0.7, 1.0], 0), [0.0, 0.003, 0.05, 0.7, 1.0])
+        assert [looks.threshold(0, left) for left in (1, 2, 3)] == pytest.approx([0.04, 0.02, 0.04 / 3])
+        assert looks.same_threshold(0) == pytest.approx(0.04)
+        np.testing.assert_allclose(looks.level([0.0, 0.003, 0.04, 0.7, 1.0], 0), [0.0, 0.00375, 0.05, 0.875, 1.0])
 
 
 class TestLevel:
@@ -78,7 +65,7 @@ class TestLevel:
     @pytest.mark.parametrize("look", range(4))
     @pytest.mark.parametrize("left", range(1, 8))
     def test_at_a_boundary_it_is_alpha_over_the_changes_left(self, look, left):
-        assert float(self.looks.level(self.looks.threshold(look, left), look)) == pytest.approx(0.05 / left, rel=1e-9)
+        assert float(self.looks.level(self.looks.threshold(look, left), look)) == pytest.approx(0.05 / left, rel=2e-4)
 
     @pytest.mark.parametrize("look", range(4))
     def test_it_rises_with_p_and_never_lies_below_it(self, look):
@@ -94,27 +81,46 @@ class TestLevel:
         assert float(self.looks.level(2 * self.looks.threshold(3, 1), 3)) == pytest.approx(0.1)
 
     def test_the_first_look_is_exact(self):
-        assert float(self.looks.level(0.0007, 0)) == pytest.approx(0.0007 * (16 / 6) ** 2)
+        assert float(self.looks.level(0.0007, 0)) == pytest.approx(0.0007 * (16 / 6) ** 2 / 0.8)
 
 
 class TestOtherLooks:
     def test_are_simulated_once_and_always_the_same(self):
-        first = boundaries((7, 10), 0.05, sides=2, paths=50_000)
+        first = boundaries((7, 10), (0.49, 0.51), 0.05, sides=2, paths=50_000)
         boundaries.cache_clear()
         t_process.cache_clear()
-        assert boundaries((7, 10), 0.05, sides=2, paths=50_000) == first
+        assert boundaries((7, 10), (0.49, 0.51), 0.05, sides=2, paths=50_000) == first
         assert first[0] == pytest.approx(0.05 * 0.49)
         assert 0.05 * 0.51 < first[1] < 0.05  # what is left to spend, and more, because the looks are correlated
 
     def test_a_study_without_difference_is_found_at_the_promised_rate(self):
         looks = (6, 9, 10)
-        nominal = boundaries(looks, 0.05, sides=2, paths=400_000)
+        nominal = boundaries(looks, (0.36, 0.45, 0.19), 0.05, sides=2, paths=400_000)
         rng = np.random.default_rng(0)
         x = rng.normal(size=(40_000, 10))
         found = np.zeros(40_000, dtype=bool)
         for n, level in zip(looks, nominal):
             found |= stats.ttest_1samp(x[:, :n], 0, axis=1).pvalue <= level
         assert found.mean() == pytest.approx(0.05, abs=4 * 0.0011)
+
+
+class TestLaterStudies:
+    def test_a_second_study_on_the_same_seeds_and_more(self):
+        """Eight seeds spent .8 of alpha; sixteen spend .1 more: together no more than .9 of alpha is ever spent."""
+        looks = Looks((8,), share=0.1, pooled=8, before=((8, 0.8),))
+        nominal = (0.04, looks.threshold(0, 1))
+        assert 0.005 < nominal[1] < 0.04
+        x = np.random.default_rng(3).normal(size=(60_000, 16))
+        found = [stats.ttest_1samp(x[:, :n], 0, axis=1).pvalue <= level for n, level in zip((8, 16), nominal)]
+        assert (found[0] | found[1]).mean() == pytest.approx(0.045, abs=4 * 0.00085)
+
+    def test_the_same_seeds_again_are_the_same_analysis(self):
+        again = Looks((8,), share=0.1, before=((8, 0.8),))
+        assert again.threshold(0, 1) == pytest.approx(0.04)
+        assert again.spent(1) == []
+        more = Looks((8, 16), share=0.1, before=((8, 0.8),))
+        assert more.spent(2) == [(16, pytest.approx(0.1))]
+        assert Looks((6, 8)).spent(1) == [(6, pytest.approx(0.8 * 36 / 64))]
 
 
 def test_t_process_is_that_of_a_plain_simulation():

@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from scipy import stats
 from tests.refusals import refused
 from tests.study.verdict_trials import FIXED, base, change, one
 
@@ -22,19 +23,17 @@ class TestTheRows:
     def test_2_below_six_seeds_nothing_is_decided(self):
         of = base(5)
         verdict = one(change("alibi", -0.5, 0.01, of=of), Rules((5,), LOSS), of)
-        # .0001 / (.0001 / 7.84888) * 1.6 + 1.92, the factor for noise that 5 seeds know badly
         assert verdict.verdict == "not decided"
         assert verdict.reason == "a verdict needs at least 6 seeds"
-        assert "About 15 seeds (6 to 32) would detect a difference of 0.01 with 80 % power." in verdict.sentence
         assert verdict.evidence.p < 0.05  # it would have been found otherwise
+        assert verdict.analyses == ()
 
     def test_3_same(self):
         verdict = one(change("alibi", 0.001, 0.004))
         assert verdict.verdict == "same"
         assert verdict.reason == "the difference is smaller than the margin"
-        assert verdict.headline.startswith(
-            "alibi is the same within your margin of 0.01: loss 2.9985 -> 2.9995, higher by 0.0010 (90 % interval"
-        )
+        assert "the default margin of 0.01" in verdict.headline
+        assert "bad runs, up to 31 in 100; 1 in 245 documents that loses 2." in verdict.sentence
         assert "significant" not in verdict.sentence
 
     def test_3_same_though_real(self):
@@ -44,46 +43,43 @@ class TestTheRows:
         assert "significant, but smaller than the margin" in verdict.sentence
 
     def test_3_same_needs_the_whole_interval_inside_the_margin(self):
-        # t(.95, 7) = 1.8946: half width of the 90 % interval is 1.8946 sd / sqrt(8) = .00670 for sd .01
-        assert one(change("alibi", 0.0032, 0.01)).verdict == "same"
-        assert one(change("alibi", 0.0034, 0.01)).verdict == "not decided"
+        # t(.96, 7) = 2.0460: half width of the interval is 2.0460 sd / sqrt(8) = .00723 for sd .01
+        assert one(change("alibi", 0.0026, 0.01)).verdict == "same"
+        assert one(change("alibi", 0.0029, 0.01)).verdict == "not decided"
+
+    def test_3_a_hundred_documents_may_say_it_and_name_what_they_may_have_missed(self):
+        of = base(8, 100)
+        verdict = one(change("alibi", 0.0001, 0.001, of=of), of=of)
+        assert verdict.verdict == "same"
+        assert "1 in 33 documents that loses 0.33 nats per token" in verdict.sentence
 
     def test_4_better_and_worse(self):
         better, worse = one(change("alibi", -0.1, 0.03)), one(change("alibi", 0.1, 0.03))
         assert (better.verdict, worse.verdict) == ("better", "worse")
-        assert better.evidence.seeds_better == 8
-        assert worse.evidence.seeds_better == 0
-        assert better.headline.startswith(
-            "alibi is better, by more than your margin of 0.01: loss 2.998 -> 2.898, lower by 0.100 "
-            "(95 % interval 0.075 to 0.125), in 8 of 8 seeds. p < 0.0001."
-        )
-        assert better.sentence == better.headline  # nothing bites
-        assert (
-            "8 of 8 seeds are better. Sign-flip test: p = 0.0078 (the smallest p that 8 seeds can give is 0.0078)."
-            in better.details
-        )
-        assert better.details[-1] == (
-            "None of the 8 runs failed, which still allows a failure rate of up to 31 % (exact 95 % bound)."
-        )
-        assert "in 8 of 8 seeds" in worse.headline
+        assert (better.evidence.seeds_better, worse.evidence.seeds_better) == (8, 0)
+        assert "lower by 0.100 nats per token" in better.headline
+        assert "bad runs, up to 31 in 100" in better.sentence
+        assert "bad runs" not in worse.sentence
+        assert better.analyses == ((8, pytest.approx(0.8)),)
 
     def test_4_for_a_metric_that_should_rise(self):
         rules = Rules((8,), ACCURACY)
         assert one(change("alibi", 0.1, 0.03), rules).verdict == "better"
-        assert "lower by 0.1" in one(change("alibi", -0.1, 0.03), rules).sentence
+        assert "lower by 10.0 percentage points" in one(change("alibi", -0.1, 0.03), rules).sentence
 
     def test_4_by_more_than_the_margin_only_if_the_interval_lies_beyond_it(self):
-        # t(.975, 7) = 2.3646: half width is .0251 for sd .03, so 0.03 is found and reaches down to 0.0049
-        near = one(change("alibi", -0.03, 0.03))
+        # t(.98, 7) = 2.5168: half width is .0267 for sd .03, so 0.034 is found and reaches down to 0.0073
+        near = one(change("alibi", -0.034, 0.03))
         assert near.verdict == "better"
-        assert "more than the margin" not in near.sentence
-        assert one(change("alibi", -0.0352, 0.03)).reason.endswith("by more than the margin")
+        assert not near.reason.endswith("by more than the margin")
+        assert one(change("alibi", -0.0369, 0.03)).reason.endswith("by more than the margin")
 
     def test_4_the_interval_and_p_are_those_of_the_analysis(self):
         verdict = one(change("alibi", -0.1, 0.03))
         found = two_way_effects(change("alibi", -0.1, 0.03).values - base().values)
-        assert verdict.difference.high == pytest.approx(-0.1 + 2.364624 * 0.03 / np.sqrt(8), rel=1e-6)
+        assert verdict.difference.high == pytest.approx(-0.1 + stats.t.isf(0.02, 7) * 0.03 / np.sqrt(8), rel=1e-6)
         assert verdict.evidence.p == float(found.p)
+        assert verdict.evidence.p_corrected == pytest.approx(verdict.evidence.p / 0.8)
 
     def test_5_only_on_these_documents(self):
         verdict = one(change("alibi", -0.05, 0.03, document_sd=1.2))
@@ -93,39 +89,32 @@ class TestTheRows:
         assert "of the variance comes from the documents: more text is needed, not more seeds." in verdict.sentence
         assert verdict.evidence.document_share > 0.9
 
-    def test_6_not_decided(self):
-        verdict = one(change("alibi", -0.02, 0.03))
-        assert verdict.verdict == "not decided"
-        # a tenth of the error is left: z = 2.807, .0009 / (.0001 / 13.31) * 1.34 + 3.94 = 165
-        assert verdict.headline == (
-            "alibi is not decided: 8 seeds are not enough. Anything from 0.045 better to 0.005 worse is possible; "
-            "your margin is 0.01. To detect a difference of 0.01 (your margin), a further study needs about 165 new "
-            "seeds (74 to 300; fewer with a larger --margin)."
-        )
-
-    def test_6_an_interval_without_zero_says_that_the_correction_is_why(self):
-        names = ("alibi", "none", "rotary")
-        verdict = decide(base(), [change(name, -0.03, 0.03) for name in names], FIXED)[0]
-        assert (verdict.verdict, verdict.difference.high < 0.0) == ("not decided", True)
-        assert (
-            "8 seeds are not enough. It looks better (loss 2.998 -> 2.968, lower by 0.030, 95 % interval 0.005 to 0.055), but "
-            "p = 0.076, corrected for 3 changes, is above 0.05."
-        ) in verdict.headline
-
-    def test_6_with_the_command_to_settle_it(self):
-        rules = Rules((8,), LOSS, command="glassformer compare plan.yaml --seeds {seeds} --first-seed 8")
-        sentence = one(change("alibi", -0.02, 0.03), rules).sentence
-        assert "fewer with a larger --margin): glassformer compare plan.yaml --seeds 165 --first-seed 8." in sentence
-
-    def test_6_seeds_for_the_planned_effect_instead_of_the_margin(self):
-        verdict = one(change("alibi", -0.02, 0.03), Rules((8,), LOSS, planned_effect=0.05))
-        assert "To detect a difference of 0.05, a further study needs about 11 new seeds (7 to 16)." in verdict.sentence
+    def test_6_not_decided_says_what_would_decide(self):
+        noisy = one(change("alibi", -0.02, 0.03))
+        assert noisy.verdict == "not decided"
+        assert noisy.evidence.seeds_needed.value > 100
+        assert not re.search(r"\d+ more seeds", noisy.sentence)  # nobody trains as many: no number
+        rules = Rules((8,), LOSS, planned_effect=0.05, command="glassformer compare plan.yaml --seeds {seeds} --first-seed 8")
+        verdict = one(change("alibi", -0.02, 0.03), rules)
+        more = verdict.evidence.seeds_needed.value - 8
+        assert f"About {more} more seeds" in verdict.sentence
+        assert f"--seeds {more} --first-seed 8" in verdict.sentence
 
     def test_6_when_documents_are_too_few_no_number_of_seeds_is_named(self):
         verdict = one(change("alibi", 0.02, 0.06, document_sd=1.2))
         assert "more text is needed, not more seeds" in verdict.sentence
-        assert "further study" not in verdict.sentence
-        assert "more documents are needed; no number of seeds is enough" in verdict.details[0]
+        assert "more seeds (" not in verdict.sentence
+        assert verdict.evidence.seeds_needed.value is None
+
+    def test_documents_of_one_group_are_one_unit(self):
+        """Differences that go with the speaker: found with documents as units, and not with three speakers."""
+        of, speaker = base(8, 90), np.arange(90) % 3
+        likes = np.array([-0.3, -0.1, 0.2])[speaker]
+        alike = Trials("alibi", of.values - 0.05 + likes + 0.001 * np.arange(8)[:, None])
+        plain, grouped = one(alike, of=of), one(alike, of=of, groups=[f"speaker {at}" for at in speaker])
+        assert (plain.verdict, grouped.verdict) == ("better", "not decided")
+        assert (grouped.evidence.documents, grouped.evidence.unit) == (3, "groups")
+        assert grouped.difference.value == pytest.approx(plain.difference.value)
 
     def test_the_baseline_against_itself_is_the_same(self):
         verdict = one(Trials("again", base().values))

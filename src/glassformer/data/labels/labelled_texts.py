@@ -516,7 +516,8 @@ def _known_labels(rows: Sequence[Row], name: str) -> list[str]:
         )
     if len(found) > max(2, len(rows) // 2):
         raise DataError(
-            f"there are {len(found)} different labels in {len(rows)} rows; is data.label_column the column of labels?",
+            f"there are {len(found)} different labels in {len(rows)} rows; is data.label_column the column of labels? "
+            "Numbers to predict (regression) and several labels in one cell (multi-label) are not supported.",
             file=name,
             reason="too-many-labels",
         )

@@ -23,6 +23,7 @@ class MixtureConfig(HeadConfig):
     product of a tied head, and a square matrix for each part.
     """
 
+    shares_embedding: ClassVar[bool] = True
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"parts": 2})
 
     parts: int = Field(default=4, ge=2)

@@ -45,6 +45,7 @@ class DotSettings(MixerConfig):
     """Everything that softmax attention can be told; ``grouped`` differs from ``dot`` in one default."""
 
     any_head_width: ClassVar[bool] = True
+    lends_values: ClassVar[bool] = True
     accepts_positions: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding", "rotation", "bias"})
 
     kv_heads: int | None = Field(default=None, ge=1)
@@ -157,7 +158,7 @@ class Dot(SoftmaxMixer):
         q_BHTE, k_BGSE = self.qk(split_heads(q_BTD, self.heads), split_heads(k_BTG, self.kv_heads))
         q_BHTE = self.query(positions.rotate(q_BHTE, position_ids_BT))
         k_BGSE = self.key(positions.rotate(k_BGSE, position_ids_BT))
-        v_BGSE = self.value(split_heads(v_BTG, self.kv_heads))
+        v_BGSE = self.value(attention_context.with_values(split_heads(v_BTG, self.kv_heads)))
         if cache is not None:
             k_BGSE, v_BGSE = cache.extend("key", k_BGSE), cache.extend("value", v_BGSE)
         k_BHSE, v_BHSE = (self.for_every_head(shared) for shared in (k_BGSE, v_BGSE))

@@ -1,207 +1,246 @@
-"""The ledger: how often each change was tried on a text, to correct p values for repeated studies.
+"""The ledger: all studies of one question are one group-sequential study, whose seeds add up.
 
-One file beside the studies, ``.ledger.json``: an entry per study and change, identified by fingerprints of baseline, change
-and text, not by names. A study is entered before its first trial and stores a copy of the earlier entries, so moving it does
-not change its verdicts. A study that was deleted or never finished stays in the ledger. Imports no torch.
+A question is a baseline, a change, a text and a metric, by content, not by name. The ledger lies in the cache folder, beside
+the stored trials, in one file per text and metric. A study is entered before its first trial and stores a copy of the earlier
+entries, so moving it does not change its verdicts. Earlier seeds are analysed with the study's own where the same code trained
+them; other studies of the question, and those of a baseline that differs by less than a tenth in some number, only spend
+alpha. The first margin stands. A study that was deleted or never finished stays in the ledger. Imports no torch.
 """
 
 from __future__ import annotations
 
+import base64
+import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, final
 
+import numpy as np
+
+from glassformer.data.disk_cache import cache_folder
+from glassformer.foundation.config import fingerprint
+from glassformer.foundation.distributions import Floats
 from glassformer.foundation.errors import RunError
-from glassformer.foundation.files import read_json, write_json
+from glassformer.foundation.files import read_json_object, write_json
 from glassformer.foundation.locks import locked
 from glassformer.study.planning.power import FEWEST_SEEDS
+from glassformer.study.statistics.corrections import EXPLORATORY, Looks, study_share
 
-SCHEMA = 2
+SCHEMA = 3
+MOST_BYTES = 1 << 30
+AREA = "ledger"
 BEGUN = "begun"
 """Instead of a verdict, for a study that has not finished."""
-SETS_FILE = "sets.json"
-"""Marks a folder with studies on several data sets: its ledger is beside that folder, not inside it."""
-LATER_STUDIES = 0.2
-"""The fraction of alpha that all further studies of a change share; the first has all of it."""
+NEAR = 0.1
+"""A baseline whose numbers all move by less than this fraction is the same to a reader."""
 
 
-def alpha_share(number: int) -> float:
-    """The fraction of alpha that the k-th study of a change may spend.
+def pack(values: Floats) -> str:
+    """A table of numbers as text, exactly."""
+    return base64.b64encode(zlib.compress(np.ascontiguousarray(values, dtype="<f8").tobytes())).decode("ascii")
 
-    The first cannot know of later ones, so it spends all of it. 1, 1/2, 1/3 and so on would diverge (five studies: 11 %
-    instead of 5). From the second on the fractions sum to ``LATER_STUDIES``, however many there are: 1 / (k (k - 1)) sums
-    to 1.
-    """
-    return 1.0 if number < 2 else LATER_STUDIES / (number * (number - 1))
+
+def unpack(text: str, rows: int) -> Floats:
+    """The inverse of ``pack``."""
+    return np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<f8").reshape(rows, -1).astype(np.float64)
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One change in one study. ``plan``, ``base``, ``change`` and ``text`` are fingerprints; ``p`` is the corrected one."""
+    """One change in one study. ``plan``, ``question`` and ``code`` are fingerprints."""
 
     study: str
     plan: str
-    base: str
-    change: str
-    text: str
-    name: str
-    rules: str
-    """A fingerprint of the decision rule: metric, split, looks, alpha."""
-    margin: float
-    first_seed: int
-    seeds: int
-    verdict: str
-    p: float | None
-    made: str
-    """A fingerprint of training text, parents, plugins and tuning, on which runs of the same recipe depend, too."""
     question: str
-    """A fingerprint of baseline, change and text without the keys for saving and monitoring."""
-
-    @property
-    def could_decide(self) -> bool:
-        return self.seeds >= FEWEST_SEEDS
-
-    def same_question(self, other: Attempt) -> bool:
-        by_recipe = (self.base, self.change, self.text) == (other.base, other.change, other.text)
-        return by_recipe or self.question == other.question
+    code: str
+    """Of everything that trains a run besides recipe and seed: code, plugins, training text, parents."""
+    name: str
+    margin: float
+    labels: tuple[int, ...]
+    """The planned seeds, in order."""
+    base: Mapping[str, Any]
+    """The baseline's settings, to find neighbouring questions."""
+    sets: Mapping[str, Any]
+    """The settings of the change."""
+    word: str = BEGUN
+    analyses: tuple[tuple[int, float], ...] = ()
+    """At how many of its own seeds it was judged, and the fraction of alpha that each spent."""
+    left: int = 1
+    """The planned changes of the study that were not found better or worse: what Holm's method goes on counting."""
+    failed: tuple[int, ...] = ()
+    base_failed: tuple[int, ...] = ()
+    """Seeds whose training failed, of the change and of the baseline."""
+    runs: int = 0
+    base_means: tuple[float, ...] = ()
+    differences: str | None = None
+    """By seed and document, packed; None where the seeds cannot be analysed with others (tuned, unpaired, failed)."""
 
     def same_plan(self, other: Attempt) -> bool:
         """The same study of the same change, whichever folder it was run in."""
-        return (self.plan, self.change, self.made) == (other.plan, other.change, other.made)
+        return (self.plan, self.question, self.code) == (other.plan, other.question, other.code)
 
-    def overlaps(self, other: Attempt) -> bool:
-        """Whether both used one seed, and so the same run, or one that differs only by later edits."""
-        return self.first_seed < other.first_seed + other.seeds and other.first_seed < self.first_seed + self.seeds
+    def neighbours(self, other: Attempt) -> bool:
+        """The same change of a baseline that differs by less than a tenth in some numbers, and in nothing else."""
+        if self.question == other.question or self.sets != other.sets or self.base.keys() != other.base.keys():
+            return False
+        return all(_near(value, other.base[key]) for key, value in self.base.items())
 
-    def same_runs(self, other: Attempt) -> bool:
-        """The same runs judged by the same rule: not a new attempt, but the earlier correction stays (see ``floor``)."""
-        own = (self.rules, self.first_seed, self.seeds, self.made)
-        return own == (other.rules, other.first_seed, other.seeds, other.made)
+    @property
+    def spends(self) -> bool:
+        """Whether it could decide: a pilot with too few seeds could not, and one without any usable run showed nothing."""
+        return bool(self.analyses) if self.word != BEGUN else len(self.labels) >= FEWEST_SEEDS
+
+
+def _near(one: Any, other: Any) -> bool:
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (one, other))
+    return bool(one == other or (numbers and abs(one - other) < NEAR * max(abs(one), abs(other))))
 
 
 @dataclass(frozen=True)
 class Earlier:
-    """Earlier studies of one change: other attempts, judgements of the same runs, and attempts that share a seed."""
+    """Earlier studies of one change's question, and of neighbouring ones, oldest first; and this study's own seeds and code."""
 
-    others: tuple[Attempt, ...] = ()
-    same_runs: tuple[Attempt, ...] = ()
-    overlapping: tuple[Attempt, ...] = ()
+    studies: tuple[Attempt, ...] = ()
+    question: str = ""
+    code: str = ""
+    labels: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, own: Attempt, attempts: Sequence[Attempt]) -> Earlier:
-        """Sorts the earlier attempts at the same question; the same plan in another folder is the same study.
-
-        A pilot with too few seeds for a verdict does not count, unless this study judges its runs.
-        """
-        related = [one for one in attempts if one.same_question(own) and not one.same_plan(own)]
-        return cls(
-            others=tuple(one for one in related if not one.same_runs(own) and (one.could_decide or one.overlaps(own))),
-            same_runs=tuple(one for one in related if one.same_runs(own)),
-            overlapping=tuple(one for one in related if one.overlaps(own)),
-        )
-
-    def share(self, *, claim: str | None = None) -> float:
-        """The fraction of alpha that this study has for a ``claim`` about the change: better, worse or same.
-
-        1 if an earlier study made the same claim: repeating it adds no false positive. The opposite is a new claim. None: a
-        claim that the ledger does not record.
-        """
-        claimed = any(one.verdict == claim for one in (*self.others, *self.same_runs))
-        return 1.0 if claimed else alpha_share(len(self.others) + 1)
-
-    def next_share(self, seeds: int) -> float:
-        """The fraction of alpha left for a further study on fresh seeds, if this one, of ``seeds`` seeds, finds nothing."""
-        return alpha_share(len(self.others) + 1 + (seeds >= FEWEST_SEEDS))
-
-    def corrected(self, p: float, *, claim: str | None = None) -> float:
-        """``p``, already corrected for the changes of its study, corrected for other studies, too.
-
-        The floor already includes that correction.
-        """
-        return min(1.0, max(p / self.share(claim=claim), self.floor))
+        """The same plan in another folder is the same study; so is the same folder after an update of the code."""
+        related = (one for one in attempts if one.question == own.question or one.neighbours(own))
+        others = (one for one in related if not one.same_plan(own) and (one.study, one.plan) != (own.study, own.plan))
+        return cls(tuple(others), own.question, own.code, own.labels)
 
     @property
-    def floor(self) -> float:
-        """The corrected p that the same runs had before: dropping other changes from the plan cannot lower it."""
-        return max((one.p for one in self.same_runs if one.p is not None), default=0.0)
+    def own_question(self) -> list[Attempt]:
+        return [one for one in self.studies if one.question == self.question]
+
+    @property
+    def pooled(self) -> list[Attempt]:
+        """The studies whose seeds are analysed with this one's."""
+        return [one for one in self.own_question if one.code == self.code and one.differences is not None]
+
+    @property
+    def number(self) -> int:
+        """The how-manieth study of the question this is."""
+        return 1 + sum(one.spends for one in self.studies)
+
+    @property
+    def share(self) -> float:
+        """The fraction of alpha that this study may spend."""
+        return study_share(self.number)
 
     @property
     def margin(self) -> float | None:
-        """The smallest margin these runs were judged with: a wider one would be chosen post hoc."""
-        return min((one.margin for one in self.overlapping), default=None)
+        """The margin of the first study of the question, which stands."""
+        return next((one.margin for one in self.own_question), None)
 
-    def remarks(self, margin: float, *, claim: str | None = None) -> list[str]:
-        """Caveats for the verdict's sentence. ``claim``: better or worse, by the sign of the difference; None before it is
-        known."""
-        sentences = []
-        if self.others:
-            number, share = len(self.others) + 1, self.share(claim=claim)
-            names = ", ".join(dict.fromkeys(f"{one.study} ({one.verdict})" for one in self.others))
-            every = {one.verdict for one in (*self.others, *self.same_runs)}
-            found = " or ".join(word for word in ("better", "worse") if word in every)
-            effect = f"p is multiplied by {1.0 / alpha_share(number):.0f}"
-            if share == 1.0 and self.floor > 0.0:
-                effect = f"p is at least {self.floor:.2g}, as when these runs were judged before"
-            elif share == 1.0:
-                effect = f"p is not corrected for them, because it was {claim} before"
-            elif claim is None and found:
-                effect += f", unless the verdict is {found} again"
-            sentences.append(f"This is study {number} of this change on this text, after {names}: {effect}.")
-        again = [one for one in self.overlapping if one in self.others]
-        if again:
-            names = ", ".join(dict.fromkeys(one.study for one in again))
-            sentences.append(f"Some of these seeds were already used in {names}.")
-        if self.margin is not None and self.margin < margin:
-            sentences.append(
-                f"Runs with these seeds were judged before with a margin of {self.margin:g}, which still applies: a wider "
-                "margin may not be chosen afterwards."
-            )
+    @property
+    def left(self) -> int:
+        """The most hypotheses that an earlier study of the question left open."""
+        return max((one.left for one in self.own_question if one.spends), default=1)
+
+    def looks(self, seeds: Sequence[int], alpha: float, changes: int, *, exploratory: bool = False) -> Looks:
+        """The analyses of this study after those of the pooled ones."""
+        seen, before = set[int](), dict[int, float]()
+        for one in self.pooled:
+            for own, spent in one.analyses:
+                total = len(seen | set(one.labels[:own]))
+                before[total] = before.get(total, 0.0) + spent
+            seen |= set(one.labels[: one.runs])
+        share = min(self.share, EXPLORATORY) if exploratory else self.share
+        pooled = len(seen - set(self.labels))
+        return Looks(tuple(seeds), alpha, max(changes, self.left), share, pooled, tuple(sorted(before.items())))
+
+    def rows(self) -> tuple[tuple[int, ...], list[float], list[Floats]]:
+        """The seeds of pooled studies that this one does not have: labels, the baseline's means, differences by document."""
+        found: dict[int, tuple[float, Floats]] = {}
+        for one in self.pooled:
+            table = unpack(str(one.differences), one.runs)
+            for label, mean, row in zip(one.labels, one.base_means, table):
+                if label not in self.labels:
+                    found.setdefault(label, (mean, row))
+        return tuple(found), [mean for mean, _ in found.values()], [row for _, row in found.values()]
+
+    def failures(self) -> tuple[int, int, int]:
+        """Over earlier runs by the same code: failed runs of the change, of the baseline, and runs of each."""
+        same = [one for one in self.own_question if one.code == self.code]
+        own, base, runs = set[int](), set[int](), set[int]()
+        for one in same:
+            own, base = own | set(one.failed), base | set(one.base_failed)
+            runs |= set(one.labels[: one.runs]) | set(one.failed)
+        others = runs - set(self.labels)
+        return len(own & others), len(base & others), len(others)
+
+    def remarks(self, margin: float) -> list[str]:
+        """Sentences about earlier studies."""
+        sentences, first = [], self.margin
+        counted = [one for one in self.studies if one.spends]
+        if counted:
+            names = ", ".join(dict.fromkeys(f"{one.study} ({one.word})" for one in counted))
+            seeds = len(self.rows()[0])
+            joined = f"{seeds} earlier seeds are analysed with the new ones" if seeds else "only the new seeds are analysed"
+            alpha = f"{100 * study_share(self.number):.2g} % of alpha"
+            sentences.append(f"Study {self.number} of this question, after {names}: {joined}, at {alpha}.")
+        if first is not None and first != margin:
+            sentences.append(f"The margin of the first study, {first:g}, stands; {margin:g} is exploratory.")
         return sentences
 
     def to_dict(self) -> dict[str, Any]:
-        return {key: [asdict(one) for one in getattr(self, key)] for key in ("others", "same_runs", "overlapping")}
+        return {**asdict(self), "studies": [asdict(one) for one in self.studies]}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Earlier:
-        return cls(**{key: tuple(Attempt(**one) for one in rows) for key, rows in document.items()})
+        studies = tuple(_attempt(one) for one in document["studies"])
+        return cls(studies, document["question"], document["code"], tuple(document["labels"]))
+
+
+def _attempt(document: Mapping[str, Any]) -> Attempt:
+    lists = {key: tuple(document[key]) for key in ("labels", "failed", "base_failed", "base_means")}
+    return Attempt(**{**document, **lists, "analyses": tuple((n, spent) for n, spent in document["analyses"])})
 
 
 @final
 @dataclass(frozen=True)
 class Ledger:
-    """The ledger of one folder of studies."""
+    """The entries of all studies on one text by one metric."""
 
     file: Path
 
     @classmethod
-    def beside(cls, study: Path) -> Ledger:
-        folder = study.resolve().parent
-        return cls((folder.parent if (folder / SETS_FILE).is_file() else folder) / ".ledger.json")
+    def of(cls, text: str, metric: str) -> Ledger:
+        return cls(cache_folder() / AREA / f"{fingerprint([text, metric])[:40]}.json")
 
     def attempts(self) -> list[Attempt]:
         if not self.file.is_file():
             return []
-        document = read_json(self.file)
+        document = read_json_object(self.file, "schema", most=MOST_BYTES)
         try:
             if document["schema"] != SCHEMA:
                 raise RunError(
                     f"{self.file} has schema {document['schema']!r}; this version reads {SCHEMA}.", reason="other-schema"
                 )
-            return [Attempt(**one) for one in document["attempts"]]
-        except (KeyError, TypeError) as error:
+            return [_attempt(one) for one in document["attempts"]]
+        except (KeyError, TypeError, ValueError) as error:
             raise RunError(
-                f"{self.file} is damaged ({error}). It counts how often a change was studied: restore it, or begin in another "
-                "folder.",
+                f"{self.file} is damaged ({error}). It counts how often a question was studied: restore it.",
                 reason="damaged-ledger",
             ) from error
 
     def record(self, attempts: Sequence[Attempt]) -> None:
-        """Adds these entries, replacing those of the same plan and change."""
+        """Replaces the entries of the same plan and change, each in its place, or adds them."""
         with self._locked():
-            others = [one for one in self.attempts() if not any(one.same_plan(new) for new in attempts)]
-            self._write([*others, *attempts])
+            every = self.attempts()
+            for new in attempts:
+                places = [at for at, one in enumerate(every) if one.same_plan(new)]
+                if places:
+                    every[places[0]] = new
+                else:
+                    every.append(new)
+            self._write(every)
 
     def begin(self, attempts: Sequence[Attempt]) -> list[Attempt]:
         """Adds entries for a new study, unless the same plan has some; returns the entries that were there before.
@@ -219,12 +258,13 @@ class Ledger:
         """Removes entries of these studies that have no verdict."""
         with self._locked():
             before = self.attempts()
-            begun = [one for one in before if one.verdict == BEGUN]
+            begun = [one for one in before if one.word == BEGUN]
             gone = [one for one in begun if any(one.study == own.study and one.same_plan(own) for own in attempts)]
             if gone:
                 self._write([one for one in before if one not in gone])
 
     def _locked(self) -> AbstractContextManager[bool]:
+        self.file.parent.mkdir(parents=True, exist_ok=True)
         return locked(self.file.with_suffix(".lock"), wait=True)
 
     def _write(self, attempts: Sequence[Attempt]) -> None:

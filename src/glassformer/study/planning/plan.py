@@ -335,14 +335,12 @@ class StudyPlan(Config):
             return f"With {looks[-1]} seeds nothing will be decided (that takes {FEWEST_SEEDS}); the noise will be measured."
         if not count:
             return "Nothing is compared: the best setting found is trained on new seeds, for a result with an interval."
-        size = detectable(looks[-1], count, self.alpha)
         # looking early costs some power: 75 to 78 % instead of 80, in simulated studies of 1, 3 and 5 changes
         power, seeds = ("80 %", "") if len(looks) == 1 else ("75 %", "up to ")
-        seeds += f"{looks[-1]} seeds"
-        changes = "one change" if count == 1 else f"{count} changes"
+        changes = "1 change" if count == 1 else f"{count} changes"
         return (
-            f"Power: with {seeds} and {changes}, {power} of studies find a difference of {size:.2f} standard deviations "
-            "(of the paired differences between seeds)."
+            f"Power: with {seeds}{looks[-1]} seeds and {changes}, {power} of studies find a difference of "
+            f"{detectable(looks[-1], count, self.alpha):.2g} times the spread of the paired differences between seeds."
         )
 
 
@@ -398,9 +396,18 @@ def recipe_fingerprint(recipe: Mapping[str, Any]) -> str:
 
 def training_fingerprint(recipe: Mapping[str, Any]) -> str:
     """A fingerprint of what a recipe trains: recipes that differ only in saving and monitoring give the same weights."""
-    values = flatten(_compared_values(recipe))
-    ignored = MONITORING_KEYS if "evaluation.patience" in values else (*MONITORING_KEYS, "evaluation.")
-    return fingerprint({key: value for key, value in values.items() if not f"{key}.".startswith(ignored)})
+    return fingerprint(_without_monitoring(flatten(_compared_values(recipe))))
+
+
+def training_values(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a recipe by dotted key, defaults included, without those of saving and monitoring."""
+    values = {key: value for key, value in recipe.items() if key not in NOT_COMPARED}
+    return _without_monitoring(flatten(values))
+
+
+def _without_monitoring(values: Mapping[str, Any]) -> dict[str, Any]:
+    ignored = MONITORING_KEYS if values.get("evaluation.patience") is not None else (*MONITORING_KEYS, "evaluation.")
+    return {key: value for key, value in values.items() if not f"{key}.".startswith(ignored)}
 
 
 def _compared_values(recipe: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,16 +30,12 @@ Vary = Mapping[str, Sequence[Any]] | Sequence[str] | None
 
 @dataclass(frozen=True)
 class PlannedStudy:
-    """A validated plan with all that is needed to run it. ``notes``: sentences to print before.
-
-    ``named``: the user chose the folder, so the same runs may be judged again (and are marked).
-    """
+    """A validated plan with all that is needed to run it. ``notes``: sentences to print before."""
 
     plan: StudyPlan
     resolve: Resolve
     directory: StudyDirectory
     notes: tuple[str, ...] = ()
-    named: bool = False
 
 
 def plan_studies(
@@ -82,13 +78,13 @@ def plan_studies(
     if len(plans) == 1:
         ((plan, resolve, notes),) = plans
         folder = _default_folder(source, plan, resolve) if out is None else StudyDirectory(Path(out))
-        return [PlannedStudy(plan, resolve, folder, notes, named=out is not None)]
+        return [PlannedStudy(plan, resolve, folder, notes)]
     names = [_set_name(one, plan, at, count) for at, (one, plan, count) in enumerate(written)]
     if len({*names}) < len(names):
         names = [f"{name}-{at + 1}" for at, name in enumerate(names)]
     root = Path(out) if out is not None else Path("studies") / "-and-".join(names)
     planned = {
-        name: PlannedStudy(plan, resolve, StudyDirectory(root / name), notes, named=True)
+        name: PlannedStudy(plan, resolve, StudyDirectory(root / name), notes)
         for name, (plan, resolve, notes) in zip(names, plans)
     }
     _require_same_question(planned)

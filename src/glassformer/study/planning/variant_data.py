@@ -6,6 +6,7 @@ Data are prepared here, once, so that the worker processes find them in the cach
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -29,13 +30,13 @@ from glassformer.study.planning.plan import (
     StudyPlan,
     recipe_fingerprint,
     training_fingerprint,
+    training_values,
 )
 from glassformer.study.planning.power import FEWEST_SEEDS
 from glassformer.study.planning.size_matching import match, size_of
 from glassformer.study.planning.variant_facts import Facts
 from glassformer.study.running.trial_store import parent_checksum
-from glassformer.study.statistics.corrections import Looks
-from glassformer.study.statistics.two_way import LARGE_LOSS, items_needed
+from glassformer.study.statistics.corrections import FIRST_STUDY
 
 
 def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT) -> dict[str, Facts]:
@@ -65,6 +66,7 @@ def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT
             notes=tuple(notes),
             parent=parents[recipe.init_from],
             asked=training_fingerprint(own),
+            settings=training_values(own),
         )
     return facts
 
@@ -184,13 +186,12 @@ def _sample_size_notes(plan: StudyPlan, recipe: Recipe, data: PreparedData) -> l
             f"The {plan.split} part is a single document or block, so nothing can be decided for other text, however many "
             "seeds there are; give more of it (data.validation or data.split)."
         ]
-    looks = Looks(plan.all_looks, plan.alpha, max(1, len(plan.changes)))
-    needed = items_needed(plan.same_within / LARGE_LOSS, looks.same_threshold(len(looks.seeds) - 1))
-    if units >= needed:
+    needed = math.ceil(math.log(FIRST_STUDY * plan.alpha) / math.log1p(-min(plan.same_within, 0.999)))
+    if not plan.judged.answers or units >= needed:
         return []
     return [
-        f'The {plan.split} part has {units} documents, blocks or items: better and worse can be found, but "same" within a '
-        f"margin of {plan.same_within:g} takes {needed}, because fewer documents cannot rule out rare large losses."
+        f'The {plan.split} part has {units} items: better and worse can be found, but "same" within a margin of '
+        f"{plan.same_within:g} takes {needed}, because fewer may hold none of the items that a change always loses."
     ]
 
 

@@ -53,6 +53,8 @@ class Facts:
     """A checksum of the weights it starts from; empty without a parent, or if unknown."""
     asked: str = ""
     """``training_fingerprint`` of its recipe."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """``training_values`` of its recipe: what decides whether another baseline is nearly the same."""
 
     def inspected(self, answer: Mapping[str, Any]) -> Facts:
         """A copy with the results of the worker's inspection: size, cost, checks."""

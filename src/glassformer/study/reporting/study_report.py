@@ -37,6 +37,7 @@ from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import MetricsLog
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.multi_set_study import SetStudy
+from glassformer.study.planning.design import run_noise
 from glassformer.study.planning.plan import BASE
 from glassformer.study.reporting.wording import LEAK_FOUND, NOT_JUDGED, STEP_FOUND, number
 from glassformer.study.statistics.verdict import Verdict as StudyVerdict
@@ -68,7 +69,7 @@ def study_page(study: Study) -> Page:
     base = plan.base if isinstance(plan.base, str) else "a recipe"
     return Page(
         title=f"Study {study.folder.resolve().name}",
-        subtitle=f"{_changes(len(plan.changes))} of {base}, up to {seeds} seeds, {study.metric.name} on {plan.split} text",
+        subtitle=f"{_changes(len(plan.changes))} of {base}, {_seeds(seeds)}, {study.metric.name} on {plan.split} text",
         sections=[*about, *(block for part in parts for block in part(study))],
         footer=FOOTER,
     )
@@ -93,16 +94,18 @@ def _changes(count: int) -> str:
     return "1 change" if count == 1 else f"{count} changes"
 
 
+def _seeds(count: int) -> str:
+    return "no seed has run" if count == 0 else "1 seed" if count == 1 else f"{count} seeds"
+
+
 def _verdicts(study: Study) -> list[Block]:
-    """The verdicts, and folded the statistics behind each: sign flips, this set alone, the noise."""
+    """The verdicts, and folded the statistics behind each."""
     rows: list[list[Cell]] = [[one.variant, " ".join(one.details)] for one in study.verdicts if one.details]
     details = [Fold("The statistics behind each verdict", [Table(["change", "details"], rows)])] if rows else []
-    changed: list[list[Cell]] = [[one.variant, one.verdict, sensitivity(study, one.variant)] for one in study.verdicts]
     return [
         Heading("Verdicts"),
         _verdict_list(study),
         *details,
-        Table(["change", "verdict", "what would change it"], changed),
         *(Paragraph(note) for note in study.notes),
     ]
 
@@ -113,29 +116,6 @@ def _verdict_list(study: Study) -> Verdicts:
         before, after = one.around_name()
         items.append(Verdict(one.variant, one.verdict, after, before))
     return Verdicts(items)
-
-
-def sensitivity(study: Study, variant: str) -> str:
-    """What would change the verdict of one change, in one or two sentences."""
-    verdict = study.verdict(variant)
-    evidence = verdict.evidence
-    if verdict.verdict == "invalid":
-        return f"A usable run for every seed; so far, {verdict.reason}."
-    if evidence is None:
-        return "The seeds that have not run yet."
-    alone = verdict.decided_alone_by or {}
-    parts = [f"without seed {seed} the verdict would be: {word}" for seed, word in list(alone.items())[:3]]
-    low, high = evidence.same_interval.low, evidence.same_interval.high
-    if verdict.verdict == "not decided":
-        parts.append(str(evidence.seeds_needed))
-    elif low is not None and high is not None:
-        edge = number(max(abs(low), abs(high)))
-        if verdict.verdict == "same":
-            parts.append(f"with a margin below {edge} it would not be the same")
-        else:
-            parts.append(f"with a margin above {edge} it would be the same")
-    text = "; ".join(parts) or "leaving out any one seed does not"
-    return f"{text[0].upper()}{text[1:]}."
 
 
 def _interval_row(label: str, one: StudyVerdict) -> IntervalRow:
@@ -149,7 +129,9 @@ def _differences(study: Study) -> list[Block]:
     picture = difference_intervals(
         rows, margin=study.plan.same_within, unit=study.metric.unit, lower_is_better=study.metric.lower_is_better
     )
-    caption = "Variant minus baseline, with 95 % intervals; every seed is a dot; the grey band is the margin."
+    caption = (
+        "Variant minus baseline, with 95 % intervals (corrected like p); every seed is a dot; the grey band is the margin."
+    )
     words = ", ".join(f"{row.label} {row.word}" for row in rows)
     return [Heading("Differences"), FigureBlock(picture, caption=caption, alt=f"Differences with intervals: {words}.")]
 
@@ -161,9 +143,9 @@ def _cost(study: Study) -> list[Block]:
         "The interval of a variant's own figure is over seeds, on this text; the interval of a difference is for other text, "
         "too. Memory is the estimate for one training step; tokens/s depends on the machine and on what else ran on it."
     )
-    noise = next((one.evidence.noise_floor for one in study.verdicts if one.evidence is not None), None)
+    noise = run_noise(study.seed_values(BASE))
     if noise is not None:
-        note += f" Standard deviation over the baseline's seeds: {number(noise)}."
+        note += f" Runs of the baseline vary by {number(noise)} ({study.metric.unit}, standard deviation over seeds)."
     blocks: list[Block] = [
         Heading("Cost and quality of each variant"),
         Table(study.header(), study.cells(), note=note, tainted=_taint(study), sound=frozenset(sound)),
@@ -243,9 +225,11 @@ def _settings(study: Study) -> list[Block]:
         "design": "paired by seed"
         if study.plan.design == "paired"
         else f"against {len(study.plan.bank)} stored runs of the baseline",
-        "matched": study.plan.match or "no",
-        "tuned": "no" if study.plan.tune is None else f"{len(study.plan.tuning_points(BASE))} settings each",
     }
+    if study.plan.match is not None:
+        facts["matched to the baseline in"] = study.plan.match
+    if study.plan.tune is not None:
+        facts["tuned"] = f"{len(study.plan.tuning_points(BASE))} settings each"
     return [Heading("What differs"), Table(["variant", *differing], rows), KeyValues(facts)]
 
 
@@ -275,8 +259,8 @@ def _how_to_rerun(study: Study) -> list[Block]:
 def _overall(sets: SetStudy) -> list[Block]:
     items = [Verdict(one.variant, one.verdict, one.sentence.removeprefix(one.variant).lstrip()) for one in sets.verdicts]
     about = (
-        "The sets are treated as a random sample of sets, so the overall interval is for new sets, too (random effects; the "
-        "degrees of freedom are the number of sets minus one). The sign of a difference may vary between sets."
+        "The texts are treated as a random sample of texts, so the overall interval is for new texts, too (a t test over the "
+        "texts' mean differences, each with the same weight)."
     )
     return [Heading("Verdicts over all sets"), Verdicts(items), Paragraph(about)]
 

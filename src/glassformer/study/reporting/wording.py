@@ -1,6 +1,7 @@
 """A judged change -> English: its headline, its sentence with caveats, its details; numbers, intervals, problems of runs.
 
-Says better or worse, so that a reader needs no sign convention. Computes no statistics; decides nothing.
+Says better or worse, so that a reader needs no sign convention; differences in the metric's unit, right answers in per cent.
+Computes no statistics; decides nothing.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from glassformer.foundation.estimate import Estimate
+from glassformer.foundation.metrics import Metric
 from glassformer.study.planning.power import FEWEST_SEEDS, MORE_TUNING
 from glassformer.study.statistics.corrections import Looks
-from glassformer.study.statistics.evidence import Evidence, Problem, upper_bound
+from glassformer.study.statistics.evidence import Evidence, Problem
 
 STEP_DIFFERS = "{it} trains by a step that differs from the plain step"
 LEAK_FOUND, STEP_FOUND = "a check found a leak", "the step that trains it differs from the plain step"
@@ -78,6 +80,25 @@ def waiting(seeds: int, looks: Sequence[int]) -> str:
     return f"{seeds} of the {first} have run"
 
 
+def scaled(value: float, metric: Metric, half_width: float | None = None) -> str:
+    """A value of the metric: ``2.97``, or ``63.9 %`` of right answers."""
+    if not metric.answers:
+        return number(value, half_width)
+    return f"{number(100 * value, None if half_width is None else 100 * half_width)} %"
+
+
+def amount(value: float, metric: Metric, half_width: float | None = None) -> str:
+    """A difference without its sign and with its unit: ``0.032 nats per token``, ``3.6 percentage points``."""
+    if metric.answers:
+        return f"{number(100 * abs(value), None if half_width is None else 100 * half_width)} percentage points"
+    return f"{number(abs(value), half_width)} {metric.unit}"
+
+
+def points(value: float) -> str:
+    """``1 percentage point``, of a share."""
+    return "1 percentage point" if math.isclose(value, 0.01) else f"{100 * value:g} percentage points"
+
+
 def apparent_difference(evidence: Evidence) -> str:
     """``loss lower by 0.032 nats per token (95 % interval 0.015 to 0.049)``: of a change whose runs do not count."""
     value = evidence.difference.value
@@ -85,26 +106,28 @@ def apparent_difference(evidence: Evidence) -> str:
     text = f"{evidence.metric.name} exactly equal"
     if value != 0.0:
         way = "lower" if value < 0.0 else "higher"
-        text = f"{evidence.metric.name} {way} by {number(abs(value), evidence.difference.half_width)} {evidence.metric.unit}"
-    return f"{text} ({interval_text(evidence.difference)})"
+        text = f"{evidence.metric.name} {way} by {amount(value, evidence.metric, evidence.difference.half_width)}"
+    return f"{text} ({interval_text(evidence.difference, metric=evidence.metric)})"
 
 
-def interval_text(estimate: Estimate, percent: str = "95 %") -> str:
+def interval_text(estimate: Estimate, percent: str = "95 %", metric: Metric | None = None) -> str:
     """``95 % interval 0.015 to 0.049`` when it lies on one side of zero, ``0.012 lower to 0.008 higher`` when it does not."""
     if estimate.low is None or estimate.high is None:
         return f"no {percent} interval"
-    half = estimate.half_width
-    near, far = sorted((number(abs(estimate.low), half), number(abs(estimate.high), half)), key=float)
-    if estimate.low < 0.0 < estimate.high:
-        return f"{percent} interval {number(-estimate.low, half)} lower to {number(estimate.high, half)} higher"
+    scale = 100.0 if metric is not None and metric.answers else 1.0
+    low, high, half = scale * estimate.low, scale * estimate.high, scale * (estimate.half_width or 0.0)
+    if low < 0.0 < high:
+        return f"{percent} interval {number(-low, half)} lower to {number(high, half)} higher"
+    near, far = sorted((number(abs(low), half), number(abs(high), half)), key=float)
     return f"{percent} interval {near} to {far}"
 
 
 MUCH_FROM_DOCUMENTS = 0.25
 """Above this fraction of the variance, the sentence itself mentions the documents."""
-
-MANY = 50
-"""More seeds than anybody trains: then the sentence says how to need fewer."""
+MANY = 100
+"""More seeds than anybody trains: then the sentence says how to need fewer, and gives no number."""
+LARGEST_LOSS = 5.0
+"""Nats per token or bits per byte: a document that is hurt by more is not worth a warning."""
 
 
 @dataclass(frozen=True)
@@ -116,59 +139,57 @@ class Explanation:
     evidence: Evidence
     looks: Looks
     look: int
+    changes: int
     effect: float
-    alone: Mapping[int, str]
+    default_margin: bool
     exploratory: bool
     command: str | None = None
     remarks: tuple[str, ...] = ()
     studies: int = 1
-    same_level: float = 0.05
-
-    @property
-    def _p(self) -> float:
-        return 1.0 if self.evidence.p_corrected is None else self.evidence.p_corrected
 
     @property
     def _next_look(self) -> int | None:
         return self.looks.seeds[self.look + 1] if self.look + 1 < len(self.looks.seeds) else None
 
     @property
-    def _units(self) -> str:
-        return "blocks" if self.evidence.blocks else "documents"
+    def _found(self) -> bool:
+        return self.evidence.p_corrected <= self.looks.alpha
+
+    @property
+    def _looks_like(self) -> str:
+        return "better" if self.evidence.metric.better(self.evidence.difference.value or 0.0) else "worse"
+
+    @property
+    def _margin(self) -> str:
+        """``the default margin of 0.01``."""
+        e = self.evidence
+        size = points(e.margin) if e.metric.answers else f"{e.margin:g}"
+        return f"{'the default' if self.default_margin else 'your'} margin of {size}"
 
     @property
     def _others(self) -> str:
-        return "other parts of this text" if self.evidence.blocks else "other text"
+        return {"blocks": "other parts of this text", "groups": "other groups"}.get(self.evidence.unit, "other text")
 
     @property
     def _beyond_margin(self) -> bool:
         """Whether the difference is significantly larger than the margin, corrected over all changes and looks."""
-        p = self.evidence.p_beyond_corrected
-        return p is not None and p <= self.looks.alpha
+        return self.evidence.p_beyond_corrected <= self.looks.alpha
 
     @property
     def _only_here(self) -> bool:
-        p = self.evidence.p_seed_corrected
-        return self.word == "not decided" and p is not None and p <= self.looks.alpha
-
-    @property
-    def _too_few_documents(self) -> bool:
-        e = self.evidence
-        return self.word == "not decided" and e.seeds >= FEWEST_SEEDS and e.p_same_here < self.same_level <= e.p_same
+        return self.word == "not decided" and self.evidence.p_seed_corrected <= self.looks.alpha
 
     def reason(self) -> str:
         """The row of verdict.py that decided, in a few words."""
-        corrected = f"corrected p {p_value(self._p)}"
+        corrected = f"corrected p {p_value(self.evidence.p_corrected)}"
         if self.word == "same":
-            return "the difference is smaller than the margin" + (", but significant" if self._p <= self.looks.alpha else "")
+            return "the difference is smaller than the margin" + (", but significant" if self._found else "")
         if self.word in ("better", "worse"):
             return corrected + (", by more than the margin" if self._beyond_margin else "")
         if self.evidence.seeds < FEWEST_SEEDS:
             return f"a verdict needs at least {FEWEST_SEEDS} seeds"
         if self._only_here:
-            return f"significant on these {self._units}, not for {self._others}"
-        if self._too_few_documents:
-            return f"the same on these {self._units}, but they are too few to rule out rare large losses"
+            return f"significant on these {self.evidence.unit}, not for {self._others}"
         return f"the next look is at {self._next_look} seeds" if self._next_look else corrected
 
     # -- the short sentence ----------------------------------------------------------------------------------------------
@@ -176,148 +197,146 @@ class Explanation:
     def headline(self) -> str:
         """The result in one or two short sentences."""
         e, measured = self.evidence, self._measured()
-        looks = "better" if e.metric.better(e.difference.value or 0.0) else "worse"
         if self.word == "same":
-            percent = f"{100 * (1 - 2 * self.same_level):.3g} %"
-            interval = interval_text(e.same_interval, percent)
-            text = f"the same within your margin of {e.margin:g}: {measured} ({interval})."
-            text += " The difference is significant, but smaller than the margin." if self._p <= self.looks.alpha else ""
+            interval = interval_text(e.same_interval, "90 %", e.metric)
+            text = f"the same within {self._margin}: {measured} ({interval}), on {e.seeds} seeds."
+            text += " The difference is significant, but smaller than the margin." if self._found else ""
         elif self.word in ("better", "worse"):
-            clause = f", by more than your margin of {e.margin:g}" if self._beyond_margin else ""
-            margin = "" if self._beyond_margin else f"; your margin {e.margin:g}"
+            clause = f", by more than {self._margin}" if self._beyond_margin else ""
+            margin = "" if self._beyond_margin else f"; {self._margin}"
             runs = f"in {e.seeds_better if self.word == 'better' else e.seeds - e.seeds_better} of {e.seeds} seeds"
-            text = f"{self.word}{clause}: {measured} ({interval_text(e.difference)}{margin}), {runs}. {self._p_text()}."
+            shown = interval_text(e.difference, metric=e.metric)
+            text = f"{self.word}{clause}: {measured} ({shown}{margin}), {runs}. {self._p_text()}."
         elif e.seeds < FEWEST_SEEDS:
-            text = f"not decided: a verdict needs at least {FEWEST_SEEDS} seeds. So far: {measured}. {self._needed()}"
+            text = f"not decided: a verdict needs at least {FEWEST_SEEDS} seeds. So far: {measured}."
         elif self._only_here:
             text = (
-                f"not decided for {self._others}: on these {e.documents} {self._units} it is {looks}, {measured} "
-                f"({interval_text(e.on_this_set)}); for {self._others}, {self._possible()} is possible. "
+                f"not decided for {self._others}: on these {e.documents} {e.unit} it is {self._looks_like}, {measured} "
+                f"({interval_text(e.on_this_set, metric=e.metric)}); for {self._others}, {self._possible()} is possible. "
                 f"{self._more_documents()}"
             )
-        elif self._too_few_documents:
-            text = (
-                f"not decided for {self._others}: on these {e.documents} {self._units} it is the same, {measured}. But so few "
-                f"{self._units} cannot rule out rare ones with a large loss, which would change the mean by {e.same_margin:g}; "
-                f"{e.documents_needed} {self._units} without such a loss would be enough."
-            )
         else:
-            fits = f"{self._possible().capitalize()} is possible; your margin is {e.margin:g}."
-            if e.difference.low is not None and e.difference.high is not None and e.difference.low * e.difference.high > 0.0:
-                but = f"{self._p_text()}, is above {self.looks.alpha:g}"
-                fits = f"It looks {looks} ({measured}, {interval_text(e.difference)}), but {but}."
-            text = f"not decided: {e.seeds} seeds are not enough. {fits} {self._what_next()}"
+            fits = f"{self._possible().capitalize()} is possible, against {self._margin}."
+            text = f"not decided: {e.seeds} seeds are not enough. {fits} {self._what_next()}".rstrip()
         return f"{EXPLORATORY} {self.name} is {text}" if self.exploratory else f"{self.name} is {text}"
 
     def _measured(self) -> str:
-        """``loss 2.28 -> 1.88, lower by 0.40``."""
+        """``loss 2.28 -> 1.88, lower by 0.40 nats per token``."""
         e = self.evidence
         value, half = e.difference.value, e.difference.half_width
         assert value is not None
-        levels = f"{e.metric.name} {number(e.base_value, half)} -> {number(e.value, half)}"
+        levels = f"{e.metric.name} {scaled(e.base_value, e.metric, half)} -> {scaled(e.value, e.metric, half)}"
         if value == 0.0:
             return f"{levels}, exactly equal"
-        return f"{levels}, {'lower' if value < 0.0 else 'higher'} by {number(abs(value), half)}"
+        return f"{levels}, {'lower' if value < 0.0 else 'higher'} by {amount(value, e.metric, half)}"
 
     def _p_text(self) -> str:
         """``p = 0.03, corrected for 3 changes and 4 looks``."""
-        counts = {"changes": self.looks.changes, "looks": len(self.looks.seeds), "studies": self.studies}
+        counts = {"changes": self.changes, "looks": len(self.looks.seeds), "studies": self.studies}
         several = [f"{count} {what}" for what, count in counts.items() if count > 1]
         corrected = f", corrected for {' and '.join(filter(None, [', '.join(several[:-1]), several[-1]]))}" if several else ""
-        return f"p {p_value(self._p)}{corrected}"
+        return f"p {p_value(self.evidence.p_corrected)}{corrected}"
 
     def _possible(self) -> str:
         """``anything from 0.036 better to 0.022 worse``."""
-        estimate, half = self.evidence.difference, self.evidence.difference.half_width
+        e = self.evidence
+        estimate, scale = e.difference, 100.0 if e.metric.answers else 1.0
         if estimate.low is None or estimate.high is None:
             return "any difference"
-        ends = [estimate.low, estimate.high]
-        if not self.evidence.metric.lower_is_better:
+        ends = [scale * estimate.low, scale * estimate.high]
+        if not e.metric.lower_is_better:
             ends = [-end for end in reversed(ends)]
+        half = scale * (estimate.half_width or 0.0)
         words = [f"{number(abs(end), half)} {'better' if end < 0.0 else 'worse'}" for end in ends]
-        return f"anything from {words[0]} to {words[1]}"
-
-    def _needed(self) -> str:
-        needed, target = self.evidence.seeds_needed, f"a difference of {self.effect:g}"
-        if needed.value is None:
-            return f"To detect {target}, {needed}."
-        return f"About {needed.value} seeds ({needed.low} to {needed.high}) would detect {target} with 80 % power."
+        return f"anything from {words[0]} to {words[1]} ({'percentage points' if e.metric.answers else e.metric.unit})"
 
     def _what_next(self) -> str:
-        needed = self.evidence.seeds_next
+        """What would decide: the next look, more seeds, more text."""
+        e, needed = self.evidence, self.evidence.seeds_needed
         if self._next_look:
             return f"The next look is at {self._next_look} of up to {self.looks.seeds[-1]} seeds."
         if needed.reason == MORE_TUNING:
             return (
-                f"{100 * self.evidence.tuning_share:.0f} % of the variance comes from tuning (which setting happened to be "
-                f"chosen), too much to detect {self.effect:g} with any number of seeds: use more tuning seeds (--tune-seeds)."
+                f"{100 * e.tuning_share:.0f} % of the variance comes from tuning (which setting happened to be chosen), too "
+                "much for any number of seeds: use more tuning seeds (--tune-seeds)."
             )
         if needed.value is None:
             return self._more_documents()
-        target = f"a difference of {self.effect:g}" + (" (your margin)" if self.effect == self.evidence.margin else "")
-        spread = f"({needed.low} to {needed.high}{'; fewer with a larger --margin' if needed.value > MANY else ''})"
-        command = "" if self.command is None else f": {self.command.replace('{seeds}', str(needed.value))}"
-        return f"To detect {target}, a further study needs about {needed.value} new seeds {spread}{command}."
+        target = points(self.effect) if e.metric.answers else f"{self.effect:g} {e.metric.unit}"
+        if needed.value > MANY:
+            return f"Seeds alone will not decide about {target}: the runs are too noisy; a larger --margin is within reach."
+        more = max(1, needed.value - e.seeds)
+        low, high = (max(1, (end or 0) - e.seeds) for end in (needed.low, needed.high))
+        command = "" if self.command is None else f": {self.command.replace('{seeds}', str(more))}"
+        return f"About {more} more seeds ({low} to {high}) would decide about {target}; they add to these{command}."
 
     def _more_documents(self) -> str:
         e, about = self.evidence, ""
         if e.documents_wanted is not None:
-            about = f" About {e.documents_wanted} {self._units} would be enough (a larger data.validation or data.split)."
-        share = f"{100 * e.document_share:.0f} % of the variance comes from the {self._units}"
-        reason = share if e.document_share > 0.0 else f"Too few {self._units}"
+            about = f" About {e.documents_wanted} {e.unit} would be enough (a larger data.validation or data.split)."
+        share = f"{100 * e.document_share:.0f} % of the variance comes from the {e.unit}"
+        reason = share if e.document_share > 0.0 else f"Too few {e.unit}"
         return f"{reason}: more text is needed, not more seeds.{about}"
 
     # -- the caveats, and the rest ----------------------------------------------------------------------------------------
 
     def sentence(self) -> str:
-        """The headline and its caveats."""
+        """The headline, what the data cannot exclude, and caveats."""
+        return " ".join([self.headline(), *self._not_excluded(), *self._caveats(), *self.remarks])
+
+    def _not_excluded(self) -> list[str]:
+        """For a decided change, which bad runs and which rare documents so few seeds and documents may have missed."""
+        e, parts = self.evidence, []
+        if self.word not in ("better", "worse", "same"):
+            return []
+        if self.word != "worse":
+            parts.append(f"bad runs, up to {100 * e.bad_runs_missed:.0f} in 100")
+        size = max(abs(e.difference.value or 0.0), e.margin) if self.word == "same" else abs(e.difference.value or 0.0)
+        missed = e.missed_documents(size)
+        if missed is not None and 0.0 < missed[1] <= LARGEST_LOSS:
+            parts.append(
+                f"1 in {missed[0]} {e.unit} that {'gains' if self.word == 'worse' else 'loses'} "
+                f"{amount(missed[1], e.metric, missed[1])}"
+            )
+        return [f"{e.seeds} seeds and {e.documents} {e.unit} do not exclude: {'; '.join(parts)}."] if parts else []
+
+    def _caveats(self) -> list[str]:
         e, caveats = self.evidence, []
-        if e.blocks:
+        if e.unit == "blocks":
             blocks = "1 block" if e.documents == 1 else f"{e.documents} blocks"
             caveats.append(f"Measured on {blocks} of one text: the verdict is about other parts of this text.")
         mentioned = self._only_here or (self.word == "not decided" and e.seeds_needed.value is None)
         if e.document_share > MUCH_FROM_DOCUMENTS and not mentioned:
             caveats.append(
-                f"{100 * e.document_share:.0f} % of the variance comes from the {self._units}: more text would help most."
+                f"{100 * e.document_share:.0f} % of the variance comes from the {e.unit}: more text would help most."
+            )
+        if e.long_and_short is not None:
+            long, short = (f"{number(100 * one if e.metric.answers else one)}" for one in e.long_and_short)
+            caveats.append(
+                f"The difference depends on the length of the {e.unit} ({long} on long ones, {short} on short ones), which are "
+                "unequal: up to 13 % of such verdicts are wrong."
             )
         if e.far_off_seeds:
             what = "is an outlier" if len(e.far_off_seeds) == 1 else "are outliers"
             who = listed(e.far_off_seeds, "seed").capitalize()
-            caveats.append(f"{who} {what}, so the verdict is about a typical run, not about the mean of many runs.")
-        if len(self.alone) == e.seeds:
-            caveats.append("Leaving out any one seed would change the verdict.")
-        else:
-            for word in dict.fromkeys(self.alone.values()):
-                seeds = [seed for seed, other in self.alone.items() if other == word]
-                one = listed(seeds, "seed") if len(seeds) == 1 else f"any one of the {listed(seeds, 'seed')}"
-                caveats.append(f"Without {one} the verdict would be: {word}.")
-        return " ".join([self.headline(), *caveats, *self.remarks])
+            caveats.append(f"{who} {what}; the mean over all runs is tested, outliers included.")
+        return caveats
 
     def details(self) -> list[str]:
         """The statistics behind the verdict, shown on request."""
         e, n = self.evidence, self.evidence.seeds
         sentences = []
-        if self._next_look and self.word != "not decided" and e.any_look is not None:
-            sentences.append(
-                f"Stopped after {n} of up to {self.looks.seeds[-1]} seeds. Valid at every look: {interval_text(e.any_look)}."
-            )
+        if self._next_look and self.word != "not decided":
+            sentences.append(f"Stopped after {n} of up to {self.looks.seeds[-1]} seeds; the interval is valid at every look.")
         if self.word == "not decided" and e.seeds >= FEWEST_SEEDS:
-            difference = f"{self._measured()} ({interval_text(e.difference)}), corrected p {p_value(self._p)}"
-            sentences.append(f"Measured: {difference}. {self._needed()}")
-        if e.flips is not None:
-            sentences.append(
-                f"{e.seeds_better} of {n} seeds are better. Sign-flip test: p {p_value(e.flips.p)} "
-                f"(the smallest p that {n} seeds can give is {e.flips.floor:.2g})."
-            )
+            shown = interval_text(e.difference, metric=e.metric)
+            sentences.append(f"Measured: {self._measured()} ({shown}), corrected p {p_value(e.p_corrected)}.")
+        sentences.append(f"{e.seeds_better} of {n} seeds are better.")
         if e.base_runs is not None:
-            sentences.append(f"Unpaired (Welch's test): {n} runs of the change, {e.base_runs} stored runs of the baseline.")
-        share = f"{100 * e.document_share:.0f} % of the variance comes from the {self._units}"
-        sentences.append(f"For these {self._units} alone: {interval_text(e.on_this_set)}; {share}.")
-        if e.noise_floor is not None:
-            pairs = "" if e.correlation is None else f"; correlation of baseline and change over seeds: {e.correlation:.2f}"
-            sentences.append(f"Standard deviation over the baseline's seeds: {number(e.noise_floor)}{pairs}.")
-        sentences.append(
-            f"None of the {n} runs failed, which still allows a failure rate of up to {100 * upper_bound(0, n):.0f} % "
-            "(exact 95 % bound)."
-        )
+            sentences.append(
+                f"Unpaired (Welch's test): {n} runs of the change, {e.base_runs} stored runs of the baseline, whose luck all "
+                "verdicts against them share."
+            )
+        share = f"{100 * e.document_share:.0f} % of the variance comes from the {e.unit}"
+        sentences.append(f"For these {e.unit} alone: {interval_text(e.on_this_set, metric=e.metric)}; {share}.")
         return sentences

@@ -18,7 +18,7 @@ from glassformer.foundation.errors import CheckFailed, GlassformerError, Interru
 from glassformer.foundation.plugins import loaded_plugins
 from glassformer.foundation.progress import Watcher, duration
 from glassformer.study.directory import REUSED, StudyDirectory
-from glassformer.study.history.attempts import record_earlier_studies, refuse_same_runs, withdraw_attempts
+from glassformer.study.history.attempts import record_earlier_studies, withdraw_attempts
 from glassformer.study.packed_trials import write_record
 from glassformer.study.planning.design import choose_design
 from glassformer.study.planning.plan import BASE, Resolve, StudyPlan, Trial
@@ -50,17 +50,15 @@ class StudyRunner:
         *,
         plugins: Sequence[Path | str],
         watch: Watcher,
-        named: bool = True,
         store: TrialStore | None = None,
         baseline: str = "paired",
         minutes: float | None = None,
     ) -> None:
-        """``named``: the user chose the folder, so the same runs may be judged again (and are marked). ``store``: the cache of
-        finished trials. ``baseline``: the design of a new study (auto, paired, bank). ``minutes``: of the clock; after them
-        no further trial is started."""
+        """``store``: the cache of finished trials. ``baseline``: the design of a new study (paired, bank). ``minutes``: of the
+        clock; after them no further trial is started."""
         self.plan, self.directory, self.resolve, self.watch = plan, directory, resolve, watch
         self.plugins = [str(Path(plugin).resolve()) for plugin in plugins]
-        self.named, self.baseline = named, baseline
+        self.baseline = baseline
         self.facts: dict[str, Facts] = {}
         self._point_facts: dict[tuple[str, int], Facts] = {}
         """Of tuning points that make another model than their variant's, by variant and number of the point."""
@@ -155,7 +153,8 @@ class StudyRunner:
             unusable = store.unusable(stored, recipe) if store else []
             self.plan, why = choose_design(self.plan, stored, self.baseline, unusable)
             self.directory.write_design(self.plan)
-            self.watch.say(why)
+            if why:
+                self.watch.say(why)
         if store is not None:
             store.plan = self.plan
             expected_power = store.expected_power(recipe)
@@ -164,11 +163,8 @@ class StudyRunner:
 
     def _register_in_ledger(self) -> None:
         """Enters the study in the ledger, and reports earlier studies of the same changes, before anything is trained."""
-        begun, self._in_ledger = self.directory.earlier_file.is_file(), True
-        earlier = record_earlier_studies(self.plan, self._book(), self.directory)
-        if not begun and not self.named:
-            refuse_same_runs(self.plan, earlier, self.plan.same_within)
-        for name, one in earlier.items():
+        self._in_ledger = True
+        for name, one in record_earlier_studies(self.plan, self._book(), self.directory).items():
             for remark in one.remarks(self.plan.same_within):
                 self.watch.say(f"{name}: {remark}")
 

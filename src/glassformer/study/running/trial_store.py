@@ -25,7 +25,7 @@ from glassformer.foundation.registry import unrecorded_parts
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import REUSED, StudyDirectory
 from glassformer.study.planning.design import bank_seeds, expected_power, run_noise
-from glassformer.study.planning.plan import BASE, StudyPlan, Trial, recipe_fingerprint
+from glassformer.study.planning.plan import BASE, FIRST_TUNING_SEED, StudyPlan, Trial, recipe_fingerprint
 from glassformer.study.planning.variant_facts import Facts
 from glassformer.study.running.trial_results import TrialResult, metric_of, read_trial
 from glassformer.study.statistics.evidence import Problem
@@ -218,7 +218,7 @@ class StudyStore:
         key = self.key(BASE, recipe)
         if key is None:
             return []
-        return [seed for seed in bank_seeds(seeds) if self._stored(key, seed).problem is not None]
+        return [seed for seed in bank_seeds(seeds, self.plan) if self._stored(key, seed).problem is not None]
 
     def _stored(self, key: str, seed: int) -> TrialResult:
         """The result of a stored baseline run; one that cannot be read counts as pending."""
@@ -277,7 +277,7 @@ class StudyStore:
         if key is None:
             return None
         metric = self.plan.judged
-        every = [self._stored(key, seed).units for seed in bank_seeds(self.store.seeds(key))]
+        every = [self._stored(key, seed).units for seed in self.store.seeds(key) if seed < FIRST_TUNING_SEED]
         values = [metric_of(units, metric) for units in every if units is not None and metric.name in units]
         noise = run_noise(np.array(values))
         return None if noise is None else expected_power(self.plan, noise, len(values))

@@ -1,9 +1,10 @@
-"""Corrections of p: for several looks (interim analyses) by alpha spending, for several changes by Holm's method.
+"""Corrections of p: over the looks and the studies of one question by alpha spending, over changes by Holm's method.
 
-The third correction, for earlier studies of the same change, is in ``history.ledger``. Alpha spending: alpha (n/N)^2 for
-better or worse, alpha n/N for "same". Boundaries are simulated on t processes; those of the default looks are tabulated here
-(``python -m glassformer.study.statistics.corrections`` recomputes them), others are simulated once per process with fixed
-random numbers. A study without looks has one look, and needs no simulation.
+All studies of a question (baseline, change, text, metric) are one group-sequential test (Lan and DeMets 1983): the first may
+spend ``FIRST_STUDY`` of alpha, all later ones together the rest. Inside a study with looks at n of N seeds, (n/N)^2 of its
+share is spent for better or worse, n/N for "same". Boundaries are simulated on t processes; those of the default looks are
+tabulated (``python -m glassformer.study.statistics.corrections`` recomputes them), others are simulated once per process with
+fixed random numbers. A first study without looks needs no simulation.
 """
 
 from __future__ import annotations
@@ -20,21 +21,31 @@ from glassformer.foundation.distributions import Floats, t_two_sided, t_upper
 from glassformer.foundation.errors import ConfigError
 
 ALPHA = 0.05
+FIRST_STUDY = 0.8
+"""The fraction of alpha that the first study of a question spends: .04 of .05."""
+EXPLORATORY = 1.0 - FIRST_STUDY
+"""The fraction of alpha for the changes that were added to a study after it began."""
 USUAL_LOOKS = (6, 8, 12, 16)
 FEWEST_LEVELS = 5  # boundaries for 1 to 5 changes left; more when more are planned
 PATHS = 2_000_000
 FEWEST_BEYOND = 20  # simulated studies beyond a boundary: with fewer its estimate is too noisy
 
-# Two-sided nominal p at the usual looks for alpha = .05, by the number of changes left. Standard error at most .00002.
+# Two-sided nominal p at the usual looks of a first study for alpha = .05, by the number of changes left. Standard
+# error at most .00003.
 USUAL_THRESHOLDS: dict[int, tuple[float, ...]] = {
-    1: (0.007031, 0.007796, 0.019339, 0.033545),
-    2: (0.003516, 0.003717, 0.009286, 0.015825),
-    3: (0.002344, 0.002412, 0.006063, 0.010237),
-    4: (0.001758, 0.001780, 0.004489, 0.007530),
-    5: (0.001406, 0.001406, 0.003554, 0.005930),
+    1: (0.005625, 0.006128, 0.015250, 0.026268),
+    2: (0.002813, 0.002924, 0.007331, 0.012414),
+    3: (0.001875, 0.001912, 0.004795, 0.008047),
+    4: (0.001406, 0.001409, 0.003551, 0.005914),
+    5: (0.001125, 0.001114, 0.002814, 0.004666),
 }
-# One-sided nominal p of "same" at the usual looks, for alpha = .05.
-USUAL_SAME: tuple[float, ...] = (0.01875, 0.013544, 0.019792, 0.024892)
+# One-sided nominal p of "same" at the usual looks of a first study, for alpha = .05.
+USUAL_SAME: tuple[float, ...] = (0.015, 0.01051, 0.015354, 0.019144)
+
+
+def study_share(number: int) -> float:
+    """The fraction of alpha that the k-th study of a question may spend: .8, .1, .033, .017, ...; all of them sum to 1."""
+    return FIRST_STUDY if number < 2 else (1.0 - FIRST_STUDY) / (number * (number - 1))
 
 
 def holm(p: npt.ArrayLike) -> Floats:
@@ -51,11 +62,19 @@ def holm(p: npt.ArrayLike) -> Floats:
 
 @dataclass(frozen=True)
 class Looks:
-    """The planned looks (rising numbers of seeds; the last is ``max_seeds``) and their p thresholds."""
+    """The analyses of one question: the planned looks of this study (rising numbers of its own seeds) after earlier ones.
+
+    ``share``: the fraction of alpha that this study may spend. ``pooled``: seeds of earlier studies that are analysed with its
+    own. ``before``: the analyses of those studies: seeds in all, and the fraction of alpha each spent. ``changes``: the most
+    hypotheses that Holm's method may count.
+    """
 
     seeds: tuple[int, ...]
     alpha: float = ALPHA
     changes: int = 1
+    share: float = FIRST_STUDY
+    pooled: int = 0
+    before: tuple[tuple[int, float], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.seeds or any(b <= a for a, b in zip((1, *self.seeds), self.seeds)):
@@ -65,7 +84,7 @@ class Looks:
             )
         if not 0.0 < self.alpha < 0.5:
             raise ConfigError(f"alpha={self.alpha} must lie between 0 and 0.5; 0.05 is usual.", reason="alpha-out-of-range")
-        if self.alpha < self._least_alpha():
+        if not self.before and self.share == FIRST_STUDY and self.alpha < self._least_alpha():
             raise ConfigError(
                 f"alpha={self.alpha} is too small for looks={list(self.seeds)}, whose boundaries are simulated; "
                 f"use {self._least_alpha():.1g} or more, or one look.",
@@ -74,66 +93,98 @@ class Looks:
 
     def _least_alpha(self) -> float:
         """The smallest alpha for which every look has enough simulated studies beyond its boundary."""
-        shares = [(n / self.seeds[-1]) ** 2 for n in self.seeds]
+        shares = [FIRST_STUDY * (n / self.seeds[-1]) ** 2 for n in self.seeds]
         spent = min((b - a for a, b in pairwise(shares)), default=math.inf)
         return FEWEST_BEYOND * max(self.changes, FEWEST_LEVELS) / (PATHS * spent)
 
+    def _analyses(self, sides: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
+        """All analyses in order: seeds in all, and the fraction of alpha spent by each.
+
+        A look at no more seeds than an earlier analysis had is that analysis made again: it spends nothing.
+        """
+        if not self.before and not self.pooled and len(self.seeds) == 1:
+            return self.seeds, (self.share,)
+        last = self.before[-1][0] if self.before else 0
+        new = [n for n in self.seeds if self.pooled + n > last]
+        shares = [self.share * (n / self.seeds[-1]) ** sides for n in new]
+        spent = [share - less for share, less in zip(shares, [0.0, *shares])]
+        return (*(n for n, _ in self.before), *(self.pooled + n for n in new)), (*(s for _, s in self.before), *spent)
+
+    def _at(self, look: int) -> int:
+        """The place of a look among all analyses."""
+        n = self.pooled + self.seeds[look]
+        return next(at for at, seeds in enumerate(self._analyses(2)[0]) if seeds >= n)
+
+    def spent(self, looks: int) -> list[tuple[int, float]]:
+        """The analyses that the first ``looks`` looks of this study added: own seeds, and the fraction of alpha spent."""
+        places = {self._at(look): self.seeds[look] for look in range(looks)}
+        return [(n, self._analyses(2)[1][at]) for at, n in places.items() if at >= len(self.before)]
+
     def threshold(self, look: int, left: int) -> float:
         """The p at or below which a change is significant at this look, with ``left`` planned changes not significant yet."""
-        first = self.alpha / left * (self.seeds[0] / self.seeds[-1]) ** 2
-        return first if look == 0 else self._thresholds[left - 1][look]
+        return self._thresholds[left - 1][self._at(look)]
 
     def same_threshold(self, look: int) -> float:
         """The one-sided p at or below which a change is the same within the margin at this look."""
-        if self.seeds == USUAL_LOOKS and self.alpha == ALPHA:
+        if self._usual:
             return USUAL_SAME[look]
-        return boundaries(self.seeds, self.alpha, sides=1)[look]
+        return boundaries(*self._analyses(1), self.alpha, sides=1)[self._at(look)]
 
     def level(self, p: npt.ArrayLike, look: int) -> Floats:
-        """p adjusted for the looks: the overall alpha (for one change) at which ``p`` would just be significant here.
+        """p corrected for looks and studies: the alpha (for one change) at which ``p`` would just be significant here.
 
         Exact at alpha, alpha/2, alpha/3 ... (so the decision is exact), interpolated between, extrapolated beyond.
         """
-        p_ = np.asarray(p, dtype=np.float64)
-        if look == 0:
-            return np.asarray(np.minimum(p_ / (self.seeds[0] / self.seeds[-1]) ** 2, 1.0))
+        p_, at = np.asarray(p, dtype=np.float64), self._at(look)
+        if at == 0:
+            return np.asarray(np.minimum(p_ / self._analyses(2)[1][0], 1.0))
         levels = np.log([self.alpha / left for left in range(len(self._thresholds), 0, -1)])
-        nominal = np.log([row[look] for row in reversed(self._thresholds)])
+        nominal = np.log([row[at] for row in reversed(self._thresholds)])
         with np.errstate(divide="ignore"):
             log_p = np.log(p_)
         inside = np.interp(log_p, nominal, levels)
         beyond = np.where(log_p < nominal[0], log_p - nominal[0], np.maximum(log_p - nominal[-1], 0.0))
         return np.asarray(np.minimum(np.exp(inside + beyond), 1.0))
 
+    @property
+    def _usual(self) -> bool:
+        """Whether the tables have the boundaries."""
+        plain = not self.before and not self.pooled and self.share == FIRST_STUDY
+        return plain and self.seeds == USUAL_LOOKS and self.alpha == ALPHA
+
     @cached_property
     def _thresholds(self) -> list[tuple[float, ...]]:
         rows = range(1, max(self.changes, FEWEST_LEVELS) + 1)
-        usual = self.seeds == USUAL_LOOKS and self.alpha == ALPHA
         return [
-            USUAL_THRESHOLDS[left] if usual and left in USUAL_THRESHOLDS else boundaries(self.seeds, self.alpha / left, sides=2)
+            USUAL_THRESHOLDS[left]
+            if self._usual and left in USUAL_THRESHOLDS
+            else boundaries(*self._analyses(2), self.alpha / left, sides=2)
             for left in rows
         ]
 
 
-@lru_cache(maxsize=256)
-def boundaries(looks: tuple[int, ...], alpha: float, *, sides: int, paths: int = PATHS, stream: int = 0) -> tuple[float, ...]:
-    """Nominal p per look, two-sided with quadratic or one-sided with linear alpha spending, from ``paths`` simulations."""
-    share = [(n / looks[-1]) ** sides for n in looks]
-    nominal = [alpha * share[0]]  # the first look needs no simulation
+@lru_cache(maxsize=1024)
+def boundaries(
+    looks: tuple[int, ...], spent: tuple[float, ...], alpha: float, *, sides: int, paths: int = PATHS, stream: int = 0
+) -> tuple[float, ...]:
+    """Nominal p per analysis, one- or two-sided, that spends the fractions ``spent`` of alpha, from ``paths`` simulations."""
+    nominal = [alpha * spent[0]]  # the first analysis needs no simulation
     if len(looks) == 1:
         return tuple(nominal)
     alive = np.ones(paths, dtype=bool)
     for look, (n, t) in enumerate(zip(looks, t_process(looks, paths, stream))):
         reach = np.abs(t) if sides == 2 else t
         if look > 0:
-            spend = round(alpha * (share[look] - share[look - 1]) * paths)
-            going = np.sort(np.partition(reach[alive], -spend - 1)[-spend - 1 :])
-            nominal.append(float(t_two_sided(0.5 * (going[0] + going[1]), n - 1)) * sides / 2)
+            spend = round(alpha * spent[look] * paths)
+            going = np.sort(np.partition(reach[alive], -spend - 1)[-spend - 1 :])[:2]
+            by_paths = float(t_two_sided(going.mean(), n - 1)) * sides / 2
+            # its own share alone is always permitted, and exact; the simulation only adds what the analyses have in common
+            nominal.append(max(alpha * spent[look], by_paths if spend >= FEWEST_BEYOND else 0.0))
         alive &= reach < float(t_upper(nominal[-1] / sides, n - 1))
     return tuple(nominal)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=1)
 def t_process(looks: tuple[int, ...], paths: int, stream: int = 0) -> tuple[Floats, ...]:
     """The t statistic at each look of ``paths`` studies under the null hypothesis.
 
@@ -153,11 +204,15 @@ def t_process(looks: tuple[int, ...], paths: int, stream: int = 0) -> tuple[Floa
     return tuple(process)
 
 
-def _usual_boundaries(streams: int = 40) -> None:
+def _usual_boundaries(streams: int = 20) -> None:
     """Prints the tables above: means over independent simulations, with standard errors."""
+    plan = Looks(USUAL_LOOKS, changes=FEWEST_LEVELS)
     rows = [(left, 2) for left in range(1, FEWEST_LEVELS + 1)] + [(1, 1)]
     found = np.array(
-        [[boundaries(USUAL_LOOKS, ALPHA / left, sides=sides, stream=s) for left, sides in rows] for s in range(streams)]
+        [
+            [boundaries(*plan._analyses(sides), ALPHA / left, sides=sides, stream=s) for left, sides in rows]
+            for s in range(streams)
+        ]
     )
     for (left, sides), mean, error in zip(rows, found.mean(0), found.std(0, ddof=1) / np.sqrt(streams)):
         print(f"{'found' if sides == 2 else 'same'}, {left} left: {mean.round(6)} +- {error.round(6)}")
