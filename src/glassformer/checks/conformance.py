@@ -154,7 +154,10 @@ def cases(slot: str | None = None, kind: str | None = None) -> list[ConformanceC
                 found += [ConformanceCase(example, title, requirement) for title, requirement in REQUIREMENTS.items()]
                 if not pools:
                     in_encoder = VariantExample(path, name, settings, causal=False)
-                    found.append(ConformanceCase(in_encoder, "laws", check_laws))
+                    first = settings is Slot.every[path].get(name).examples[0]  # further settings by the quick form
+                    found.append(
+                        ConformanceCase(in_encoder, *(("laws", check_laws) if first else ("together", check_together)))
+                    )
             found += [ConformanceCase(example, "together", check_together) for example in paired(path, name)]
     return found
 

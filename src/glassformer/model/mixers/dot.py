@@ -140,6 +140,7 @@ class Dot(SoftmaxMixer):
         }
         super().__init__(dims, fused=config.fused, score_map=parts["scores"], normaliser=parts["normaliser"])
         self.kv_heads, self.window = dims.kv_heads, config.window
+        self.shares_keys = config.kv_heads is not None  # a copy, even in groups of one: kernels round strided keys differently
         of_keys = dims.kv_heads * dims.head_width
         self.sizes = (dims.attention_width, of_keys, of_keys)
         self.qkv = start(nn.Linear(dims.width, sum(self.sizes), bias=config.has_bias(dims)), "qkv")
@@ -175,5 +176,6 @@ class Dot(SoftmaxMixer):
 
     def for_every_head(self, shared_BGSE: Tensor) -> Tensor:
         """Each head of keys or values, repeated for the queries' heads of its group."""
-        group = self.heads // self.kv_heads
-        return shared_BGSE if group == 1 else shared_BGSE.repeat_interleave(group, dim=1)
+        if not self.shares_keys:
+            return shared_BGSE
+        return shared_BGSE.repeat_interleave(self.heads // self.kv_heads, dim=1)
