@@ -212,7 +212,7 @@ def ledger(trial: Trial) -> dict[str, Any]:
     code = (
         "import sys; from pathlib import Path; from glassformer.study.history.ledger import Attempt, Ledger\n"
         "for n in range(10**6):\n"
-        "    entry = Attempt('s', f'plan{n}', 'q', 'code', f'c{n}', .01, (0, 1), {}, {}, 'better')\n"
+        "    entry = Attempt('s', f'plan{n}', 'q', 'c', f'change{n}', .01, (0, 1), {}, {})\n"
         "    Ledger(Path(sys.argv[1])).record([entry])\n"
         "    Path(sys.argv[2]).write_text(str(n))"
     )
