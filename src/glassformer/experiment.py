@@ -749,7 +749,7 @@ def _baseline_values(folder: RunDirectory, recipe: Recipe, data: PreparedData, s
 
 def _say_sample(network: Network, data: PreparedData, recipe: Recipe, tokens: int, watch: Watcher) -> None:
     """A few words of the model as it stands, printed; changes nothing about the training."""
-    if not tokens or "causality" not in recipe.objective.laws:
+    if not tokens or "causality" not in recipe.objective.laws or recipe.objective.reads_source:
         return
     training = network.training
     with torch.random.fork_rng(devices=[]):

@@ -608,6 +608,11 @@ class Run:
         ``precision``: float32 gives exactly the texts of the reference implementation; bf16 (several times as fast on a GPU)
         those of a model rounded to it. ``exact_pieces``: each waits until no later token can move a space in it.
         """
+        if self.recipe.model.reads_source:
+            raise UsageError(
+                "model.kind=encoder-decoder continues no text: it reads a source and writes its target; use `translate`.",
+                reason="generates-nothing",
+            )
         return generate_texts(
             self._generating_model(checkpoint, precision, watch),
             self.tokenizer,

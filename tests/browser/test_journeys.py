@@ -70,7 +70,7 @@ def test_a_study_live(open_page, server, folder, picture) -> None:
     page.get_by_label("What is varied").fill("model.positions=none\nmodel.mixer=average")
     page.get_by_label("Seeds", exact=True).fill("2")
     page.get_by_label("Name of its folder").fill("positions")
-    page.get_by_text("2 changes, 6 runs").wait_for()
+    page.get_by_text("2 changes and the base recipe, 6 runs in all").wait_for()
     page.get_by_role("button", name="Start").click()
     page.get_by_role("heading", name="Study positions").wait_for()
     page.evaluate(COUNTED)

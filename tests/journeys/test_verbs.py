@@ -62,6 +62,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "answers": {"data": WORLD, "objective": "answers", "model": SMALL},
         "mixture": {"data": WORLD, "objective": MIXED, "model": SMALL},
         "masked": {"data": text, "objective": "masked", "model": {**SMALL, **BERT}},
+        "translate": {
+            "data": {"set": {"kind": "rewriting", "task": "copy", "pairs": 40, "held_out": 6, "length": 3}},
+            "tokenizer": {"kind": "char"},
+            "objective": "translate",
+            "model": {"kind": "encoder-decoder", **SMALL, "context": 24},
+        },
         "labels": {**animals, "tokenizer": {"kind": "word", "min_count": 1}, "model": classifier},
         PRETRAINED: {**animals, "model": encoder},
     }

@@ -80,6 +80,17 @@ def make(transformers: Any, name: str) -> Any:
         "olmo2": lambda: transformers.Olmo2ForCausalLM(
             transformers.Olmo2Config(**small, **plain, pad_token_id=None, num_key_value_heads=2)
         ),
+        "gemma2": lambda: transformers.Gemma2ForCausalLM(
+            transformers.Gemma2Config(
+                **small,
+                **plain,
+                pad_token_id=None,
+                num_key_value_heads=2,
+                head_dim=6,
+                sliding_window=4,
+                query_pre_attn_scalar=11,
+            )
+        ),
         "gpt-neox": lambda: transformers.GPTNeoXForCausalLM(
             transformers.GPTNeoXConfig(**small, **plain, rope_parameters={**rope(500.0), "partial_rotary_factor": 0.5})
         ),

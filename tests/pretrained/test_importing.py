@@ -18,7 +18,7 @@ from glassformer.foundation.files import sha256_of_file
 from glassformer.pretrained.importing import import_run, read_pretrained
 
 LANGUAGE_MODELS = ["gpt2", "gpt2-untied", "llama", "llama-tied", "mistral", "mistral-window", "qwen2", "qwen3"]
-LANGUAGE_MODELS += ["olmo2", "gpt-neox", "mixtral", "nanochat"]
+LANGUAGE_MODELS += ["olmo2", "gemma2", "gpt-neox", "mixtral", "nanochat"]
 NAMES = [*LANGUAGE_MODELS, "gpt2-bare", "bert", "bert-bare", "roberta"]
 
 

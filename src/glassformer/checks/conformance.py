@@ -32,7 +32,7 @@ from glassformer.model.accounting import parts_of
 from glassformer.model.config import LISTS, ModelConfig
 from glassformer.model.initialisation import initialise
 from glassformer.model.losses import summed_cross_entropy
-from glassformer.model.slots import MIXERS, POSITIONS, PartConfig
+from glassformer.model.slots import EMBEDDINGS, MIXERS, POSITIONS, PartConfig
 from glassformer.model.tap import Tap
 from glassformer.model.transformer import Transformer, build_model
 
@@ -84,6 +84,8 @@ class VariantExample:
             around["positions"] = next(
                 name for name in POSITIONS.names() if POSITIONS.get(name).applies_to in MIXERS.get(self.kind).accepts_positions
             )
+        if self.slot == "model.embedding" and not EMBEDDINGS.get(self.kind).can_be_tied:
+            around["head"] = "untied"
         if self.slot == "model.positions":
             applies_to = POSITIONS.get(self.kind).applies_to
             mixers = ("dot", *MIXERS.names())
@@ -152,7 +154,10 @@ def cases(slot: str | None = None, kind: str | None = None) -> list[ConformanceC
                 found += [ConformanceCase(example, title, requirement) for title, requirement in REQUIREMENTS.items()]
                 if not pools:
                     in_encoder = VariantExample(path, name, settings, causal=False)
-                    found.append(ConformanceCase(in_encoder, "laws", check_laws))
+                    first = settings is Slot.every[path].get(name).examples[0]  # further settings by the quick form
+                    found.append(
+                        ConformanceCase(in_encoder, *(("laws", check_laws) if first else ("together", check_together)))
+                    )
             found += [ConformanceCase(example, "together", check_together) for example in paired(path, name)]
     return found
 

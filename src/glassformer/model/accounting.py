@@ -100,7 +100,7 @@ def parts_of(
     distinct = [choice for number, choice in enumerate(chosen) if choice not in chosen[:number]]
     norms = [config.of_layer(0).norm] * config.embedding_norm + [last.norm] * last.block.norm_at_end
     return (
-        PartCost("embedding", 1, (dims.vocabulary + config.segments) * dims.width, 0, 0),
+        _of_embedding(config, dims, batch, rows),
         part("positions", distinct),
         in_layers("mixer", lambda one: [one.mixer]),
         in_layers("merge", lambda one: [one.merge]),
@@ -121,6 +121,17 @@ def parts_of(
         ),
         part("stack", [config.stack]),
         part("head", [config.head]),
+    )
+
+
+def _of_embedding(config: ModelConfig, dims: Dims, batch: int, rows: int) -> PartCost:
+    choice = config.embedding
+    return PartCost(
+        "embedding" if choice.kind == "plain" else f"embedding ({choice.kind})",
+        1,
+        choice.parameters(dims) + config.segments * dims.width,
+        choice.flops(dims, batch, rows),
+        choice.backward_flops(dims, batch, rows),
     )
 
 

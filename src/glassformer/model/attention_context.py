@@ -8,6 +8,7 @@ prefix that everyone sees, and several documents in one row.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -41,6 +42,13 @@ class AttentionContext:
     """What an encoder made of the sources, for a decoder's cross-attention."""
     own_losses: OwnLosses | None = None
     """Where parts add losses of their own in training; None: nothing is collected."""
+
+    values: Callable[[Tensor], Tensor] | None = None
+    """What the stack makes of this layer's values; None: nothing."""
+
+    def with_values(self, v_BHSE: Tensor) -> Tensor:
+        """A layer's new values as the stack wants them, before they are cached."""
+        return v_BHSE if self.values is None else self.values(v_BHSE)
 
     def add_loss(self, name: str, sum_of_tokens: Tensor, *, weight: float) -> None:
         """Adds a part's own loss, summed over the tokens that are no padding."""

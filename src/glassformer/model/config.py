@@ -13,16 +13,20 @@ from glassformer.model.dims import Dims
 from glassformer.model.network import MODELS, NetworkConfig
 from glassformer.model.slots import (
     BLOCKS,
+    EMBEDDINGS,
     FEEDFORWARDS,
     HEADS,
+    INITS,
     MERGES,
     MIXERS,
     NORMS,
     POSITIONS,
     STACKS,
     BlockConfig,
+    EmbeddingConfig,
     FeedforwardConfig,
     HeadConfig,
+    InitConfig,
     MergeConfig,
     MixerConfig,
     NormConfig,
@@ -99,6 +103,8 @@ class ModelConfig(NetworkConfig):
         "gelu"
     )
     block: Annotated[PerLayer[BlockConfig], BeforeValidator(BLOCKS.parse_layers)] = BLOCKS.default("pre")
+    embedding: Annotated[SerializeAsAny[EmbeddingConfig], BeforeValidator(EMBEDDINGS.parse)] = EMBEDDINGS.default("plain")
+    init: Annotated[SerializeAsAny[InitConfig], BeforeValidator(INITS.parse)] = INITS.default("normal")
     stack: Annotated[SerializeAsAny[StackConfig], BeforeValidator(STACKS.parse)] = STACKS.default("plain")
     head: Annotated[SerializeAsAny[HeadConfig], BeforeValidator(HEADS.parse)] = HEADS.default("tied")
 
@@ -115,8 +121,13 @@ class ModelConfig(NetworkConfig):
                 f"or a width such as {self.heads * max(1, round(self.width / self.heads))}."
             )
         dims = self.dims(vocabulary=1)  # no part's fit depends on the vocabulary
-        for choice in (self.stack, self.head):
+        for choice in (self.embedding, self.stack, self.head):
             self._require_fit(choice, dims)
+        if self.head.reads_embedding and not self.embedding.can_be_tied:
+            raise ValueError(
+                f"model.head={self.head.kind} shares the embedding's matrix, and that of model.embedding={self.embedding.kind} "
+                "has another width; choose model.head=untied."
+            )
         for slot in LISTS:
             if self.layers and len(entries(getattr(self, slot))) > self.num_blocks:
                 raise ValueError(
@@ -132,6 +143,12 @@ class ModelConfig(NetworkConfig):
         of_layers = [self.of_layer(block) for block in range(max(1, self.num_blocks))]
         for layer, choices in enumerate(of_layers):
             self._mixer_fits(choices.positions, choices.mixer)
+            alike = getattr(choices.mixer, "kv_heads", None) == getattr(of_layers[0].mixer, "kv_heads", None)
+            if self.stack.changes_values and not (choices.mixer.lends_values and alike):
+                raise ValueError(
+                    f"model.stack={self.stack.kind} mixes the values of layers, and model.mixer={choices.mixer.kind} in block "
+                    f"{layer} has none of the same shape; choose dot with one number of kv_heads."
+                )
             for part in choices:
                 self._require_fit(part, replace(dims, layer=layer))
         return self
@@ -174,7 +191,13 @@ class ModelConfig(NetworkConfig):
     @property
     def parts(self) -> tuple[PartConfig, ...]:
         """The choices in every slot."""
-        return (*(one for slot in LISTS for one in entries(getattr(self, slot))), self.stack, self.head)
+        return (
+            *(one for slot in LISTS for one in entries(getattr(self, slot))),
+            self.embedding,
+            self.init,
+            self.stack,
+            self.head,
+        )
 
     @property
     def last_layer(self) -> LayerChoices:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -48,6 +49,12 @@ class InitialWeights:
     key: str
     role: str
 
+    @property
+    def layer(self) -> int | None:
+        """The block it is in."""
+        start, _, rest = self.key.partition(".")
+        return int(rest.partition(".")[0]) if start == "blocks" else None
+
 
 def initial_weights(model: nn.Module) -> list[InitialWeights]:
     """Every module that draws, children before parents, so that a part's ``init_weights`` has the last word on what is in it.
@@ -86,10 +93,10 @@ def _role(module: nn.Module, mark: _Mark) -> str | None:
 
 
 @torch.no_grad()
-def initialise(model: nn.Module, seed: int, *, layers: int) -> None:
+def initialise(model: nn.Module, seed: int, *, layers: int, std_of: Callable[[InitialWeights], float] | None = None) -> None:
     """Each module draws from a generator of its own, so that changing one part leaves the others' start alone.
 
-    Weights are normal with standard deviation 0.02, those that write into the residual stream smaller by
+    Without ``std_of`` weights are normal with standard deviation 0.02, those that write into the residual stream smaller by
     sqrt(2 * layers) (GPT-2); biases are zero. A part with parameters of its own kind defines ``init_weights(generator)``.
     """
     residual_std = 0.02 / math.sqrt(2 * max(1, layers))
@@ -101,6 +108,7 @@ def initialise(model: nn.Module, seed: int, *, layers: int) -> None:
             continue
         weight, bias = module.weight, getattr(module, "bias", None)
         assert isinstance(weight, Tensor)
-        nn.init.normal_(weight, std=residual_std if one.role == "residual" else 0.02, generator=generator)
+        default = residual_std if one.role == "residual" else 0.02
+        nn.init.normal_(weight, std=default if std_of is None else std_of(one), generator=generator)
         if bias is not None:
             nn.init.zeros_(bias)

@@ -116,12 +116,13 @@ def cache_of(cache: LayerCache | None, part: nn.Module) -> LayerCache | None:
 class ModelCache:
     """The caches of all layers for one batch. ``Transformer.new_cache`` makes it."""
 
-    def __init__(self, placement: CachePlacement, layers: Sequence[LayerCache]) -> None:
-        self.placement, self.layers = placement, list(layers)
+    def __init__(self, placement: CachePlacement, layers: Sequence[LayerCache], embedding: LayerCache | None = None) -> None:
+        self.placement, self.layers, self.embedding = placement, list(layers), embedding
+        self._all = [*self.layers, *([] if embedding is None else [embedding])]
 
     @property
     def rewinds(self) -> bool:
-        return all(layer.rewinds for layer in self.layers)
+        return all(cache.rewinds for cache in self._all)
 
     def place(self, position_ids_BT: Tensor, length: int) -> None:
         """Before a pass over the first rows: the positions of the new tokens, and how far any row reaches after them."""
@@ -132,13 +133,13 @@ class ModelCache:
         self.placement.position_ids_BT, self.placement.whole_rows = None, rows
 
     def clear(self) -> None:
-        for layer in self.layers:
-            layer.clear()
+        for cache in self._all:
+            cache.clear()
 
     def keep_rows(self, rows_B: Tensor) -> None:
         """Row ``rows_B[i]`` becomes row i; every row not named leaves. Only rows that change place are copied."""
         to_N = torch.arange(len(rows_B), device=rows_B.device)
         to_N = to_N[to_N != rows_B]  # waits for the device, so it is asked once for all layers
         from_N = rows_B[to_N]
-        for layer in self.layers:
-            layer.move_rows(to_N, from_N)
+        for cache in self._all:
+            cache.move_rows(to_N, from_N)

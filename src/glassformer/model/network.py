@@ -50,6 +50,10 @@ class Network(nn.Module, ABC):
         """The names of the losses that its parts add to the objective's."""
         return ()
 
+    def lr_factors(self) -> dict[str, float]:
+        """What ``training.lr`` is multiplied by, for parameters whose start asks for a rate of their own (muP)."""
+        return {}
+
     @property
     def pools(self) -> bool:
         """Whether the head gives numbers for a whole row, and so must know which tokens are padding."""

@@ -18,6 +18,7 @@ from glassformer.foundation.registry import Slot, VariantConfig
 from glassformer.model.attention import attention_pattern
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims
+from glassformer.model.initialisation import InitialWeights
 from glassformer.model.kv_cache import CachePlacement, KVCache, LayerCache, cache_of
 
 
@@ -104,6 +105,8 @@ class MixerConfig(PartConfig):
 
     accepts_positions: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding"})
     """The values of ``PositionsConfig.applies_to`` that have an effect in this mixer."""
+    lends_values: ClassVar[bool] = False
+    """Whether it passes its values through ``attention_context.with_values``, so that a stack can change them."""
     any_head_width: ClassVar[bool] = False
     """Whether it can be built with heads that side by side are narrower or wider than the model (``model.head_width``)."""
 
@@ -287,9 +290,9 @@ class BlockConfig(PartConfig):
 
 
 class Layer(Protocol):
-    """One layer of a pass: its block with its positions and its cache."""
+    """One layer of a pass: its block with its positions and its cache. ``values``: what is made of its values [B, H, T, E]."""
 
-    def __call__(self, x_BTD: Tensor) -> Tensor: ...
+    def __call__(self, x_BTD: Tensor, *, values: Callable[[Tensor], Tensor] | None = None) -> Tensor: ...
 
 
 class Stack(nn.Module, ABC):
@@ -303,12 +306,49 @@ class Stack(nn.Module, ABC):
 class StackConfig(PartConfig):
     """Which block comes when, and what travels between the layers. Its cost is what it adds to the layers'."""
 
+    changes_values: ClassVar[bool] = False
+    """Whether it needs mixers that let it change their values (``MixerConfig.lends_values``)."""
+
     def block_of(self, dims: Dims, layer: int) -> int:
         """The block that layer number ``layer`` applies; the same one again where blocks are shared."""
         return layer
 
     def build(self, dims: Dims) -> Stack:
         raise NotImplementedError
+
+
+class ContextEmbedding(nn.Embedding, ABC):
+    """An embedding that sees more than each id: earlier ids, with a cache."""
+
+    @abstractmethod
+    def embed(self, ids_BT: Tensor, attention_context: AttentionContext, cache: Any) -> Tensor:
+        """Vectors [B, T, D]. ``cache``: None, or what ``new_cache`` made."""
+
+    @abstractmethod
+    def new_cache(self, placement: CachePlacement) -> LayerCache:
+        """An empty cache for generation."""
+
+
+class EmbeddingConfig(PartConfig):
+    """How ids become vectors."""
+
+    can_be_tied: ClassVar[bool] = True
+    """Whether its ``weight`` is [V, D], so that a head can share it."""
+
+    def build(self, dims: Dims) -> nn.Embedding:
+        raise NotImplementedError
+
+
+class InitConfig(PartConfig):
+    """How weights start; of what each draws from, see model/initialisation.py."""
+
+    def std_of(self, weights: InitialWeights, dims: Dims) -> float:
+        """The standard deviation of a module's normal weights."""
+        raise NotImplementedError
+
+    def lr_factor(self, name: str, parameter: nn.Parameter, dims: Dims) -> float:
+        """What ``training.lr`` is multiplied by for one parameter, where the start asks for rates of its own."""
+        return 1.0
 
 
 class LinearHead(nn.Module):
@@ -334,8 +374,15 @@ class HeadConfig(PartConfig):
     A head is called with the vectors [B, T, D]; one that pools also with the key padding mask [B, T] (True at padding).
     """
 
+    shares_embedding: ClassVar[bool] = False
+    """Whether it reads the embedding's matrix."""
     pools: ClassVar[bool] = False
     """Whether it gives numbers for a whole row, [B, outputs], and not for each token."""
+
+    @property
+    def reads_embedding(self) -> bool:
+        """``shares_embedding``, or what a setting makes of it."""
+        return self.shares_embedding
 
     def build(self, dims: Dims, embedding: nn.Embedding) -> nn.Module:
         raise NotImplementedError
@@ -366,5 +413,7 @@ FEEDFORWARDS: Slot[FeedforwardConfig] = Slot(
     "model.feedforward", "what is computed for each token alone", "glassformer.model.feedforwards"
 )
 BLOCKS: Slot[BlockConfig] = Slot("model.block", "how the parts of a layer are wired", "glassformer.model.blocks")
+EMBEDDINGS: Slot[EmbeddingConfig] = Slot("model.embedding", "how ids become vectors", "glassformer.model.embeddings")
+INITS: Slot[InitConfig] = Slot("model.init", "how weights start", "glassformer.model.inits")
 STACKS: Slot[StackConfig] = Slot("model.stack", "what travels between the layers", "glassformer.model.stacks")
 HEADS: Slot[HeadConfig] = Slot("model.head", "how logits are computed", "glassformer.model.heads")

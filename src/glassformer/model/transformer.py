@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import final
 
@@ -25,7 +25,18 @@ from glassformer.model.initialisation import initialise, keyed, start
 from glassformer.model.kv_cache import CachePlacement, KVCache, LayerCache, ModelCache, PartCaches, cache_of
 from glassformer.model.memory import Memory
 from glassformer.model.network import Network
-from glassformer.model.slots import Block, CrossConfig, Feedforward, Layer, LayerParts, Merge, Mixer, Positions, PositionsConfig
+from glassformer.model.slots import (
+    Block,
+    ContextEmbedding,
+    CrossConfig,
+    Feedforward,
+    Layer,
+    LayerParts,
+    Merge,
+    Mixer,
+    Positions,
+    PositionsConfig,
+)
 from glassformer.model.tap import BY_HEAD, STREAM, Tap
 
 
@@ -76,7 +87,7 @@ class Transformer(Network):
         vocabulary: int,
         outputs: int | None = None,
         *,
-        embedding: Embedding | None = None,
+        embedding: nn.Embedding | None = None,
         cross: CrossConfig | None = None,
     ) -> None:
         """``embedding``: another model's, to share. ``cross``: attention to a source in every block (an encoder-decoder)."""
@@ -86,7 +97,7 @@ class Transformer(Network):
         if incompatibility:
             raise ConfigError(incompatibility)
         self.config, self.dims, self._cross = config, dims, cross
-        self.embedding = keyed(Embedding(dims.vocabulary, dims.width), "embedding") if embedding is None else embedding
+        self.embedding = keyed(config.embedding.build(dims), "embedding") if embedding is None else embedding
         self.positions = self._positions()
         self.segments = keyed(Embedding(config.segments, dims.width), "segments") if config.segments else None
         first, last = config.of_layer(0), config.last_layer
@@ -106,6 +117,14 @@ class Transformer(Network):
     @property
     def own_losses(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(name for part in self.config.parts for name in part.own_losses))
+
+    def initialise(self, seed: int) -> None:
+        """Draws every weight anew, as ``model.init`` says."""
+        initialise(self, seed, layers=self.dims.layers, std_of=lambda weights: self.config.init.std_of(weights, self.dims))
+
+    def lr_factors(self) -> dict[str, float]:
+        factors = {name: self.config.init.lr_factor(name, each, self.dims) for name, each in self.named_parameters()}
+        return {name: factor for name, factor in factors.items() if factor != 1.0}
 
     @property
     def takes_segments(self) -> bool:
@@ -207,7 +226,8 @@ class Transformer(Network):
             memory=memory,
         )
         x_BTD = self.positions.embed(
-            self.embedding(ids_BT), attention_context.query_position_ids(ids_BT.shape[1], ids_BT.device)
+            self._embed(ids_BT, attention_context, cache),
+            attention_context.query_position_ids(ids_BT.shape[1], ids_BT.device),
         )
         x_BTD = self.embedding_norm(self._with_segments(x_BTD, segments_BT))
         x_BTD = self.embedded(_in_stream_precision(self.dropout(x_BTD, masks)))
@@ -215,9 +235,19 @@ class Transformer(Network):
         layers = [self._layer(block, attention_context, of_layer) for block, of_layer in zip(self.order, caches)]
         return self.final(self.final_norm(self.stack(x_BTD, layers)))
 
+    def _embed(self, ids_BT: Tensor, attention_context: AttentionContext, cache: ModelCache | None) -> Tensor:
+        if isinstance(self.embedding, ContextEmbedding):
+            return self.embedding.embed(ids_BT, attention_context, None if cache is None else cache.embedding)
+        return self.embedding(ids_BT)
+
     def _layer(self, block: int, attention_context: AttentionContext, cache: LayerCache | None) -> Layer:
         positions = self.positions.of_layer(block)
-        return lambda x_BTD: self.blocks[block](x_BTD, attention_context, positions, cache)
+
+        def layer(x_BTD: Tensor, *, values: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+            context = attention_context if values is None else replace(attention_context, values=values)
+            return self.blocks[block](x_BTD, context, positions, cache)
+
+        return layer
 
     def _with_segments(self, x_BTD: Tensor, segments_BT: Tensor | None) -> Tensor:
         if self.segments is None:
@@ -240,7 +270,9 @@ class Transformer(Network):
     def new_cache(self, *, capacity: int | None = None, rows: int | None = None) -> ModelCache:
         """An empty KV cache for up to ``rows`` rows (those of the first pass, unless told) of ``capacity`` positions."""
         placement = CachePlacement(capacity=capacity or self.dims.context, rows=rows)
-        return ModelCache(placement, [_cache_of_layer(self.blocks[block], placement) for block in self.order])
+        layers = [_cache_of_layer(self.blocks[block], placement) for block in self.order]
+        seen = self.embedding.new_cache(placement) if isinstance(self.embedding, ContextEmbedding) else None
+        return ModelCache(placement, layers, seen)
 
     def cache_bytes(self, *, rows: int, capacity: int) -> int:
         """The most that the KV cache of so many rows and positions takes."""
@@ -268,5 +300,5 @@ def _in_stream_precision(x_BTD: Tensor) -> Tensor:
 def build_model(config: ModelConfig, vocabulary: int, *, outputs: int | None = None, seed: int) -> Transformer:
     """A model on the CPU in float32. With one seed, weights of equal key and shape start equal in any two models."""
     model = Transformer(config, vocabulary, outputs)
-    initialise(model, seed, layers=model.dims.layers)
+    model.initialise(seed)
     return model

@@ -20,7 +20,6 @@ from glassformer.foundation.seeds import derive_seed
 from glassformer.model.accounting import Cost, PartCost, parts_of, saved_bytes
 from glassformer.model.config import ModelConfig, entries
 from glassformer.model.dims import Dims, matmul_flops
-from glassformer.model.initialisation import initialise
 from glassformer.model.kv_cache import ModelCache
 from glassformer.model.memory import Memory
 from glassformer.model.network import MODELS, Network
@@ -85,8 +84,8 @@ class EncoderDecoderConfig(ModelConfig):
         if weights > (memory := memory_bytes()):  # Linux would grant it, and kill the process when it is filled
             raise MemoryError(f"the weights alone take {weights / 2**30:,.0f} GiB, and this machine has {memory / 2**30:,.0f}")
         network = EncoderDecoder(self, vocabulary, outputs)
-        initialise(network.encoder, derive_seed(seed, "encoder"), layers=network.encoder.dims.layers)
-        initialise(network.decoder, derive_seed(seed, "decoder"), layers=network.decoder.dims.layers)
+        network.encoder.initialise(derive_seed(seed, "encoder"))
+        network.decoder.initialise(derive_seed(seed, "decoder"))
         return network
 
     def shapes(self, vocabulary: int, *, outputs: int | None = None) -> EncoderDecoder:  # type: ignore[override]
@@ -187,6 +186,10 @@ class EncoderDecoder(Network):
     @property
     def own_losses(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((*self.encoder.own_losses, *self.decoder.own_losses)))
+
+    def lr_factors(self) -> dict[str, float]:
+        sides = {"encoder": self.encoder, "decoder": self.decoder}
+        return {f"{side}.{name}": factor for side, one in sides.items() for name, factor in one.lr_factors().items()}
 
     def collect(self, losses: OwnLosses | None) -> None:
         self.encoder.collecting = self.decoder.collecting = losses

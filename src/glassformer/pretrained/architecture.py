@@ -73,6 +73,8 @@ class Architecture(ABC):
         ]
         if config.dims(vocabulary=1).attention_width != config.width:
             wrong.append(f"model.head_width={config.head_width} with model.heads={config.heads}")
+        if config.embedding.non_defaults().keys() - {"kind"} or config.embedding.kind != "plain":
+            wrong.append(f"model.embedding={config.embedding.to_dict()} is not plain")
         if config.stack.kind != "plain":
             wrong.append(f"model.stack={config.stack.kind} is not plain")
         if config.causal != self.causal:

@@ -51,6 +51,12 @@ def fitting_architecture(config: ModelConfig) -> Architecture:
 
 def export(run: RunDirectory, model: nn.Module, tokenizer: Tokenizer, folder: Path, *, step: int) -> Exported:
     """Writes the folder atomically. The files of the run are read for the model card, and not modified."""
+    if getattr(model, "reads_source", False):
+        raise ConfigError(
+            "model.kind=encoder-decoder is not exported: of transformers' classes GPT-2's, Llama's and BERT's are written, and "
+            f"none of them has an encoder and a decoder; its weights are in {run.checkpoint(step)}, as safetensors.",
+            reason="encoder-decoder-not-exported",
+        )
     if not isinstance(model, Transformer):
         raise ConfigError(
             f"model.kind={run.read_recipe()['model'].get('kind', 'transformer')} is not built from our parts, so transformers "

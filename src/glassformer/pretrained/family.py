@@ -323,6 +323,7 @@ def _whole_form(config: ModelConfig, layer: int) -> dict[str, Any]:
     if mixer["kind"] in ("dot", "grouped"):
         mixer |= {"kind": "dot", "kv_heads": mixer["kv_heads"] or config.heads, "fused": True}
         mixer["bias"] = config.bias if mixer["bias"] is None else mixer["bias"]
+        mixer["scale"] = dims.head_width**-0.5 if mixer["scale"] is None else mixer["scale"]
     if "inner" in feedforward:
         feedforward |= {"inner": choices.feedforward.inner_width(dims), "expansion": None}  # type: ignore[attr-defined]
     return values
@@ -337,6 +338,7 @@ def _defaults_of(config: ModelConfig, layer: int, named: Set[str]) -> dict[str, 
     values["head_width"] = config.width // config.heads
     if values["mixer"]["kind"] in ("dot", "grouped"):
         values["mixer"] |= {"kind": "dot", "kv_heads": config.heads, "bias": config.bias, "fused": True}
+        values["mixer"]["scale"] = config.dims(vocabulary=1).head_width ** -0.5
     if "inner" in values["feedforward"]:
         values["feedforward"] |= {"expansion": None}
     return values

@@ -9,12 +9,23 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.foundation.errors import DamagedCheckpoint, UsageError
+from glassformer.model.network import Network
 from glassformer.training.config import TrainingConfig
 from glassformer.training.parallel.shard import cut_like
-from glassformer.training.slots import FunctionalOptimizer, OptimizerConfig
+from glassformer.training.slots import FunctionalOptimizer, Optimizer, OptimizerConfig
 
 FROM_ZERO = frozenset({"Adam", "AdamW", "RAdam", "RMSprop", "Adamax", "Adadelta"})
 """Optimizers of torch whose memory begins with zeros (NAdam, ASGD and Rprop begin with other numbers); ours all do."""
+
+
+def _split_by_rate(optimizer: Optimizer, factors: Mapping[nn.Parameter, float]) -> None:
+    """Splits the groups so that each parameter learns at its group's rate times its factor."""
+    groups = []
+    for group in optimizer.param_groups:
+        for factor in dict.fromkeys(factors[parameter] for parameter in group["params"]):
+            chosen = [parameter for parameter in group["params"] if factors[parameter] == factor]
+            groups.append({**group, "params": chosen, "lr": group["lr"] * factor})
+    optimizer.param_groups[:] = groups
 
 
 @final
@@ -28,6 +39,10 @@ class OptimizerSet:
                 "There is nothing to train: no weight of the model has requires_grad=True.", reason="nothing-to-train"
             )
         self.optimizers = config.build(self.parameters, lr=lr, weight_decay=weight_decay)
+        factors: dict[str, float] = model.lr_factors() if isinstance(model, Network) else {}
+        if factors:
+            for optimizer in self.optimizers:
+                _split_by_rate(optimizer, {parameter: factors.get(name, 1.0) for name, parameter in self.parameters.items()})
         self._names: dict[Tensor, str] = {parameter: name for name, parameter in self.parameters.items()}
         self._base_rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in self.optimizers]
 

@@ -23,7 +23,7 @@ from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.files import write_atomically
 from glassformer.foundation.seeds import derive_seed
 
-MADE_BY = 1  # incremented when the same settings give other files
+MADE_BY = 2  # incremented when the same settings give other files
 Task = Literal["numbers", "dates", "reverse", "sort", "copy"]
 Draw = Callable[[np.random.Generator], tuple[str, str]]
 TRIES = 20

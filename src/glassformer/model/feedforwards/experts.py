@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor  # private, but what model/accounting.py traces with
 
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
@@ -121,10 +122,17 @@ class Experts(Feedforward):
         """The definition: each expert reads the tokens that chose it."""
         mixed_ND = torch.zeros_like(x_ND)
         for number in range(self.config.experts):
-            token_M, rank_M = (chosen_NK == number).nonzero(as_tuple=True)
+            token_M, rank_M = self._readers(chosen_NK, number)
             made_MD = expert(self.gate_and_up, self.down, number, x_ND[token_M])
             mixed_ND = mixed_ND.index_add(0, token_M, (made_MD * share_NK[token_M, rank_M, None]).to(x_ND.dtype))
         return mixed_ND
+
+    def _readers(self, chosen_NK: Tensor, number: int) -> tuple[Tensor, ...]:
+        """Which tokens chose this expert, and as their how-manieth."""
+        if isinstance(chosen_NK, FakeTensor):  # traced for its memory, not computed: as if each were chosen equally often
+            share, rest = divmod(chosen_NK.numel(), self.config.experts)
+            return torch.zeros(2, share + (number < rest), dtype=torch.long, device=chosen_NK.device).unbind(0)
+        return (chosen_NK == number).nonzero(as_tuple=True)
 
     def mix_all(self, x_ND: Tensor, chosen_NK: Tensor, share_NK: Tensor) -> Tensor:
         """The same with shapes that do not depend on the routing: each expert reads every token."""

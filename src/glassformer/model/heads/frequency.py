@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import ClassVar, final
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,8 @@ from glassformer.model.slots import HEADS, HeadConfig, LinearHead, needs_the_voc
 @final
 class FrequencyConfig(HeadConfig):
     """The tied head plus a bias that starts at the log frequencies of the training text: step 0 is the unigram model."""
+
+    shares_embedding: ClassVar[bool] = True
 
     def build(self, dims: Dims, embedding: nn.Embedding) -> Frequency:
         return Frequency(dims, embedding)

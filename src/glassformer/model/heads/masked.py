@@ -22,6 +22,7 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "gelu-tanh": GELUTan
 class MaskedConfig(HeadConfig):
     """Linear, activation, norm, then the embedding's own matrix and a bias (BERT; Devlin et al. 2018)."""
 
+    shares_embedding: ClassVar[bool] = True
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"activation": "gelu-tanh"})
 
     activation: Literal["gelu", "gelu-tanh", "relu"] = "gelu"

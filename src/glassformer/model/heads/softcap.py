@@ -27,6 +27,10 @@ class SoftcapConfig(HeadConfig):
     tied: bool = True
     """Whether the matrix is the embedding's, or one of its own."""
 
+    @property
+    def reads_embedding(self) -> bool:
+        return self.tied
+
     def build(self, dims: Dims, embedding: nn.Embedding) -> Softcap:
         return Softcap(embedding.weight if self.tied else nn.Parameter(torch.empty(dims.num_outputs, dims.width)), self)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import ClassVar, final
 
 from torch import nn
 
@@ -14,6 +14,8 @@ from glassformer.model.slots import HEADS, HeadConfig, LinearHead, needs_the_voc
 @final
 class TiedConfig(HeadConfig):
     """Scores by the embedding's own matrix: no further parameters (Press and Wolf 2017)."""
+
+    shares_embedding: ClassVar[bool] = True
 
     def build(self, dims: Dims, embedding: nn.Embedding) -> Tied:
         return Tied(embedding)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import ClassVar, final
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,8 @@ from glassformer.model.slots import HEADS, HeadConfig, LinearHead, needs_the_voc
 @final
 class PooledConfig(HeadConfig):
     """The tied head, plus a map of the first token's vector that no logit uses (BERT's pooler)."""
+
+    shares_embedding: ClassVar[bool] = True
 
     def build(self, dims: Dims, embedding: nn.Embedding) -> Pooled:
         return Pooled(dims, embedding)

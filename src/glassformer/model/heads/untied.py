@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.initialisation import start
 from glassformer.model.slots import HEADS, HeadConfig, LinearHead
 
 
@@ -19,7 +20,7 @@ class UntiedConfig(HeadConfig):
     bias: bool = False
 
     def build(self, dims: Dims, embedding: nn.Embedding) -> Untied:
-        return Untied(dims, bias=self.bias)
+        return start(Untied(dims, bias=self.bias))
 
     def parameters(self, dims: Dims) -> int:
         return dims.width * dims.num_outputs + (dims.num_outputs if self.bias else 0)
@@ -33,8 +34,3 @@ class Untied(LinearHead):
     def __init__(self, dims: Dims, *, bias: bool) -> None:
         weight_VD = nn.Parameter(torch.empty(dims.num_outputs, dims.width))
         super().__init__(weight_VD, nn.Parameter(torch.empty(dims.num_outputs)) if bias else None)
-
-    def init_weights(self, generator: torch.Generator) -> None:
-        nn.init.normal_(self.weight, std=0.02, generator=generator)
-        if self.bias is not None:
-            nn.init.zeros_(self.bias)

@@ -45,6 +45,7 @@ class DotSettings(MixerConfig):
     """Everything that softmax attention can be told; ``grouped`` differs from ``dot`` in one default."""
 
     any_head_width: ClassVar[bool] = True
+    lends_values: ClassVar[bool] = True
     accepts_positions: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding", "rotation", "bias"})
 
     kv_heads: int | None = Field(default=None, ge=1)
@@ -139,6 +140,7 @@ class Dot(SoftmaxMixer):
         }
         super().__init__(dims, fused=config.fused, score_map=parts["scores"], normaliser=parts["normaliser"])
         self.kv_heads, self.window = dims.kv_heads, config.window
+        self.shares_keys = config.kv_heads is not None  # a copy, even in groups of one: kernels round strided keys differently
         of_keys = dims.kv_heads * dims.head_width
         self.sizes = (dims.attention_width, of_keys, of_keys)
         self.qkv = start(nn.Linear(dims.width, sum(self.sizes), bias=config.has_bias(dims)), "qkv")
@@ -157,7 +159,7 @@ class Dot(SoftmaxMixer):
         q_BHTE, k_BGSE = self.qk(split_heads(q_BTD, self.heads), split_heads(k_BTG, self.kv_heads))
         q_BHTE = self.query(positions.rotate(q_BHTE, position_ids_BT))
         k_BGSE = self.key(positions.rotate(k_BGSE, position_ids_BT))
-        v_BGSE = self.value(split_heads(v_BTG, self.kv_heads))
+        v_BGSE = self.value(attention_context.with_values(split_heads(v_BTG, self.kv_heads)))
         if cache is not None:
             k_BGSE, v_BGSE = cache.extend("key", k_BGSE), cache.extend("value", v_BGSE)
         k_BHSE, v_BHSE = (self.for_every_head(shared) for shared in (k_BGSE, v_BGSE))
@@ -174,5 +176,6 @@ class Dot(SoftmaxMixer):
 
     def for_every_head(self, shared_BGSE: Tensor) -> Tensor:
         """Each head of keys or values, repeated for the queries' heads of its group."""
-        group = self.heads // self.kv_heads
-        return shared_BGSE if group == 1 else shared_BGSE.repeat_interleave(group, dim=1)
+        if not self.shares_keys:
+            return shared_BGSE
+        return shared_BGSE.repeat_interleave(self.heads // self.kv_heads, dim=1)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from glassformer.foundation.config import fingerprint
-from glassformer.foundation.files import code_sha256, write_json
+from glassformer.foundation.files import training_code_sha256, write_json
 from glassformer.foundation.plugins import plugin_checksums
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.history.ledger import SCHEMA, Attempt, Earlier, Ledger, pack
@@ -46,7 +46,7 @@ def attempts_of(
         if verdict is not None and verdict.evidence is None and verdict.verdict != "invalid":
             continue
         grids = None if plan.tune is None else [plan.tune.non_defaults(), plan.tuning_points(change.name)]
-        inputs = [grids, base.data, base.parent, own.data, own.parent, plugin_checksums(book.plugins), code_sha256()]
+        inputs = [grids, base.data, base.parent, own.data, own.parent, plugin_checksums(book.plugins), training_code_sha256()]
         begun = Attempt(
             study=study,
             plan=whole,

@@ -310,7 +310,7 @@ class Explanation:
             caveats.append(
                 f"{100 * e.document_share:.0f} % of the variance comes from the {e.unit}: more text would help most."
             )
-        if e.long_and_short is not None:
+        if e.long_and_short is not None and not (self.word == "same" and max(map(abs, e.long_and_short)) < e.margin):
             long, short = (f"{number(100 * one if e.metric.answers else one)}" for one in e.long_and_short)
             caveats.append(
                 f"The difference depends on the length of the {e.unit} ({long} on long ones, {short} on short ones), which are "

@@ -1,0 +1,1 @@
+"""Initialisations: how weights start. One file per variant; the interface is in model/slots.py."""
