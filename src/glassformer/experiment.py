@@ -691,8 +691,9 @@ def _parent(
     parent = RunDirectory(folder.parent)
     if processes.once(lambda: not parent.exists() or parent.read_state()["status"] != "finished"):
         watch.say(f"Training the parent first: {recipe.init_from}, in {parent.root}.")
-        train(
-            parent_recipe(recipe),
+        first = parent_recipe(recipe)
+        train(  # in the pieces of its child, so that both have the same bits on any number of processes
+            first if first.training.pieces is not None else _in_pieces(first, recipe.training.pieces),
             out=parent.root,
             resume="or begin",
             plugins=plugins,

@@ -170,7 +170,7 @@ def _gathered_gradient(step: TrainStep, batch: Batch) -> torch.Tensor:
     parts = [torch.zeros_like(whole(one)) if one.grad is None else whole(one.grad) for one in weights]
     present = torch.tensor([0.0 if one.grad is None else float(step.pieces or 1) for one in weights], device=loss.device)
     step.optimizers.zero_grad()
-    return torch.cat([*(part.flatten() for part in parts), loss.reshape(1), present])
+    return torch.cat([*(part.flatten() for part in parts), loss.reshape(-1), present])
 
 
 def require_generation(

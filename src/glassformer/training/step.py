@@ -152,12 +152,13 @@ class TrainStep:
     def _gradients_of_shards(self, batch: Batch, shards: Shards) -> Tensor:
         """The same for a cut network: gradients of this process's pieces add up one after another, their sums are scattered."""
         targets, pieces, own = self.loss_module.count(batch), self.cut(batch), self.processes.share(self.pieces or 1)
-        loss = torch.zeros(1, device=targets.device)
+        losses = torch.zeros(targets.numel(), device=targets.device)
         for piece in own:
             self.seed_piece(piece)
             shards.sum_gradients(piece == own[-1])
-            loss = loss + self._backward(pieces[piece], targets)
-        return self.processes.sum(loss)[0]
+            losses = losses + self._backward(pieces[piece], targets)
+        losses = self.processes.sum(losses)
+        return losses if self.loss_module.own_losses else losses[0]
 
     def summed(self, batch: Batch) -> Tensor:
         """Gradients and loss of the pieces of this process, added in pairs; flat, as ``flat_gradients`` lays them out."""

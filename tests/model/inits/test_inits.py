@@ -69,3 +69,10 @@ def test_at_the_base_width_mup_is_the_default() -> None:
     model, plain = model_of({"kind": "mup", "base_width": 96}), build_model(ModelConfig.parse(SIZES), 11, seed=1)
     assert all(torch.equal(one, other) for one, other in zip(model.state_dict().values(), plain.state_dict().values()))
     assert model.lr_factors() == {}
+
+
+def test_xavier_follows_inputs_and_outputs() -> None:
+    model = model_of("xavier")
+    down = model.blocks[0].feedforward.down.weight
+    assert std(down) == pytest.approx(math.sqrt(2 / sum(down.shape)), rel=0.03)
+    assert std(model.embedding.weight) == pytest.approx(math.sqrt(2 / (11 + 96)), rel=0.1)
