@@ -75,7 +75,7 @@ def fit_reference(
 
     train, held_out = some(train), some(held_out)
     seen, new = (score_texts(network, tokenizer, items, context=context) for items in (train, held_out))
-    return Reference.fit(step, new.log_probabilities_NC, held_out.labels, new.vectors_ND, seen.vectors_ND)
+    return Reference.fit(step, new.log_probabilities_NC, held_out.labels, new.vectors_ND, seen.vectors_ND, train.texts)
 
 
 @final
@@ -167,7 +167,8 @@ class Predictor:
         unlike: list[bool | None] = [None] * len(items)
         if reference is not None:
             far_N = reference.distances(scores.vectors_ND) > reference.limit
-            unlike = (far_N | (scores.unknown_N > MOST_UNKNOWN)).tolist()
+            foreign_N = np.array([reference.foreign(items.text_of(at)) for at in range(len(items))])
+            unlike = (far_N | foreign_N | (scores.unknown_N > MOST_UNKNOWN)).tolist()
         found = []
         for row_C, far in zip(probabilities_NC.tolist(), unlike):
             best = int(np.argmax(row_C))

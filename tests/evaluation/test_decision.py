@@ -14,7 +14,7 @@ CLASSES, WIDTH = 3, 7
 
 def reference(confidence: list[float], right: list[int]) -> Reference:
     eye = np.eye(WIDTH)
-    return Reference(5, 1.0, np.array(confidence), np.array(right, bool), np.zeros(WIDTH), eye, 0.5)
+    return Reference(5, 1.0, np.array(confidence), np.array(right, bool), np.zeros(WIDTH), eye, 0.5, ("LATIN",))
 
 
 def test_a_threshold_for_a_precision_by_hand() -> None:
@@ -54,10 +54,22 @@ def test_far_from_the_training_texts_is_far() -> None:
     assert (found.distances(held_out_ND) > found.limit).mean() == pytest.approx(0.01, abs=0.006)
     strange = center + np.array([[0, 0, 0, 2.0, 0, 0, 0]])
     assert found.distances(strange)[0] > found.limit
+    assert not found.foreign("где")  # no texts were given, so no script is known
     again = Reference.from_arrays(found.arrays())
     assert again is not None
     assert again.distances(strange) == found.distances(strange)
     assert again.step == 4
+
+
+def test_a_script_that_was_not_seen() -> None:
+    found = reference([0.9], [1])
+    assert found.foreign("πού είναι το δέμα μου")
+    assert found.foreign("order: 我的包裹在哪里呢")  # 8 of 13 letters
+    assert not found.foreign("the naïve café: 你")
+    assert not found.foreign("12345")
+    again = Reference.from_arrays(found.arrays())
+    assert again is not None
+    assert again.scripts == ("LATIN",)
 
 
 def test_the_distance_by_hand() -> None:

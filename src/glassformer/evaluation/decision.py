@@ -3,13 +3,16 @@
 Fitted on held-out texts: the temperature divides the scores (Guo et al. 2017, with Platt's targets, so that a perfect
 validation split does not make every answer certain); a threshold is chosen for a wanted precision or coverage. A text is
 unlike anything seen if its vector is farther from the nearest training texts than those of 99 % of the held-out texts (Sun et
-al. 2022), or if the tokenizer knows fewer than half of its tokens. Imports no torch.
+al. 2022), if the tokenizer knows fewer than half of its tokens, or if most of its letters are of a script that the training
+texts do not have. Imports no torch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self, final
 
@@ -18,12 +21,14 @@ import numpy as np
 from glassformer.evaluation.interval_estimates import wilson
 from glassformer.foundation.errors import UsageError
 
-SCHEMA = 1
+SCHEMA = 2
 NEAREST = 3
 """Training texts whose mean distance counts."""
 USUAL = 0.99
 """The share of held-out texts that are not called unlike: one in a hundred is a false alarm."""
 MOST_UNKNOWN = 0.5
+FEWEST_LETTERS = 0.001
+"""The share of the training letters from which a script is known."""
 _COLDEST, _HOTTEST = 1 / 20, 20.0
 
 
@@ -57,19 +62,34 @@ class Reference:
     known_MD: np.ndarray  # training texts, of length 1
     limit: float
     """The distance beyond which a text is unlike anything seen."""
+    scripts: tuple[str, ...]
+    """The scripts of the training texts."""
 
     @classmethod
     def fit(
-        cls, step: int, log_probabilities_NC: np.ndarray, labels_N: np.ndarray, held_out_ND: np.ndarray, train_MD: np.ndarray
+        cls,
+        step: int,
+        log_probabilities_NC: np.ndarray,
+        labels_N: np.ndarray,
+        held_out_ND: np.ndarray,
+        train_MD: np.ndarray,
+        texts: Iterable[str] = (),
     ) -> Self:
+        """``texts``: the training texts, for their scripts."""
         temperature = fit_temperature(log_probabilities_NC, labels_N)
         probabilities_NC = tempered(log_probabilities_NC, temperature)
         right_N = probabilities_NC.argmax(axis=1) == labels_N
         center_D = train_MD.mean(axis=0)
         known_MD = _unit(train_MD - center_D).astype(np.float16)
-        draft = cls(step, temperature, probabilities_NC.max(axis=1), right_N, center_D, known_MD, np.inf)
-        limit = float(np.quantile(draft.distances(held_out_ND), USUAL))
-        return cls(step, temperature, draft.confidence_N, right_N, center_D, known_MD, limit)
+        letters = Counter(script_of(letter) for text in texts for letter in text if letter.isalpha())
+        known = tuple(sorted(name for name, count in letters.items() if count >= FEWEST_LETTERS * sum(letters.values())))
+        draft = cls(step, temperature, probabilities_NC.max(axis=1), right_N, center_D, known_MD, np.inf, known)
+        return replace(draft, limit=float(np.quantile(draft.distances(held_out_ND), USUAL)))
+
+    def foreign(self, text: str) -> bool:
+        """Whether most letters of a text are of a script that the training texts do not have."""
+        letters = [script_of(letter) for letter in text if letter.isalpha()]
+        return bool(self.scripts) and sum(script not in self.scripts for script in letters) * 2 > len(letters)
 
     def distances(self, vectors_ND: np.ndarray) -> np.ndarray:
         """float64 [N]: one minus the cosine, the mean of the nearest training texts."""
@@ -108,8 +128,9 @@ class Reference:
 
     def arrays(self) -> dict[str, np.ndarray]:
         numbers = np.array([SCHEMA, self.step, self.temperature, self.limit])
+        scripts = np.frombuffer("\n".join(self.scripts).encode(), np.uint8)
         names = ("confidence_N", "right_N", "center_D", "known_MD")
-        return {"numbers": numbers, **{name: getattr(self, name) for name in names}}
+        return {"numbers": numbers, "scripts": scripts, **{name: getattr(self, name) for name in names}}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self | None:
@@ -118,7 +139,13 @@ class Reference:
         if schema != SCHEMA:
             return None
         names = ("confidence_N", "right_N", "center_D", "known_MD")
-        return cls(int(step), temperature, **{name: arrays[name] for name in names}, limit=limit)
+        scripts = tuple(arrays["scripts"].tobytes().decode().split())
+        return cls(int(step), temperature, **{name: arrays[name] for name in names}, limit=limit, scripts=scripts)
+
+
+def script_of(letter: str) -> str:
+    """The script of a letter: the first word of its Unicode name."""
+    return "LATIN" if letter.isascii() else unicodedata.name(letter, "UNKNOWN").split()[0]
 
 
 def tempered(log_probabilities_NC: np.ndarray, temperature: float) -> np.ndarray:

@@ -6,7 +6,6 @@ least the probability that the texts of that class get on average (Northcutt et 
 
 from __future__ import annotations
 
-import unicodedata
 from collections import Counter, defaultdict
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from glassformer.data.labels.labelled_texts import LabelledTexts
 from glassformer.data.near_duplicates import near_duplicates_within, normalised, symbols
+from glassformer.evaluation.decision import script_of
 from glassformer.evaluation.label_baselines import WordPairs
 
 FOLDS = 5
@@ -108,7 +108,7 @@ def hash_of(text: str) -> int:
 
 def scripts(items: LabelledTexts) -> dict[str, Any]:
     """The share of letters by script (the first word of a letter's Unicode name), and texts mostly in a rare one."""
-    by_text = [Counter(_script(letter) for letter in items.text_of(at) if letter.isalpha()) for at in range(len(items))]
+    by_text = [Counter(script_of(letter) for letter in items.text_of(at) if letter.isalpha()) for at in range(len(items))]
     total: Counter[str] = Counter()
     for counted in by_text:
         total.update(counted)
@@ -117,7 +117,3 @@ def scripts(items: LabelledTexts) -> dict[str, Any]:
     strange = [items.ids[at] for at, counted in enumerate(by_text) if counted and counted.most_common(1)[0][0] in rare]
     shares = {name: count / letters for name, count in total.most_common()}
     return {"shares": shares, "texts_in_rare_scripts": strange[:SHOWN], "count": len(strange)}
-
-
-def _script(letter: str) -> str:
-    return "LATIN" if letter.isascii() else unicodedata.name(letter, "UNKNOWN").split()[0]

@@ -124,8 +124,8 @@ def test_evaluation_reads_every_text_once() -> None:
 
 def test_encoded_once_for_the_same_texts_labels_tokenizer_and_context(monkeypatch: pytest.MonkeyPatch) -> None:
     label_batches._encodings.clear()
-    real, calls = label_batches._encoded, []
-    monkeypatch.setattr(label_batches, "_encoded", lambda *given: calls.append(1) or real(*given))
+    real, calls = label_batches.encoded_texts, []
+    monkeypatch.setattr(label_batches, "encoded_texts", lambda *given: calls.append(1) or real(*given))
     items = texts(["a b", "c"])
     encoded = [encode_texts(bert_like(), items, 8) for _ in range(2)]
     assert encoded[0] is encoded[1]
