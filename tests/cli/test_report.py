@@ -60,7 +60,7 @@ def test_of_a_study_on_several_sets_those_over_all_are_told(cli, tmp_path) -> No
     folder = tmp_path / "both"
     SetStudy.begin(folder, ["a", "b", "c"])
     for name in "abc":
-        MadeUp().study(folder / name, {"base": WORSE, "alibi": GOOD})
+        MadeUp().study(folder / name, {"base": WORSE, "alibi": GOOD}, documents=name)  # the same documents would be one text
     told = cli("report", folder, "--json").json
     assert (told["kind"], told["name"], told["sets"]) == ("study on several sets", "both", ["a", "b", "c"])
     assert [(one["variant"], one["verdict"]) for one in told["verdicts"]] == [("alibi", "better")]

@@ -49,6 +49,7 @@ def whole_run(trained_folder: Path, place: Path) -> RunDirectory:
     shutil.copytree(trained_folder / "run", place)
     run = RunDirectory(place)
     run.report_file.write_text("a report")
+    run.prediction_file.write_bytes(b"of a classifier")
     run.add_note("a note")
     run.record_opening(split="test")
     run.lock_file.write_text("1 here")
