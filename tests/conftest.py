@@ -54,15 +54,17 @@ def _empty_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.
 
 
 @pytest.fixture(autouse=True)
-def _empty_ledger() -> Iterator[None]:
+def _empty_ledger(_private_cache: Path) -> Iterator[None]:
     """No test's study is an earlier study of another test's question."""
     yield
-    shutil.rmtree(Path(os.environ["GLASSFORMER_CACHE"]) / "ledger", ignore_errors=True)
+    shutil.rmtree(_private_cache / "ledger", ignore_errors=True)  # not the variable's folder: a test may have changed it
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _private_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    os.environ["GLASSFORMER_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+def _private_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cache")
+    os.environ["GLASSFORMER_CACHE"] = str(folder)
+    return folder
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -74,5 +74,5 @@ def copies_of(step: TrainStep, batch: Batch) -> list[str]:
     there.compute_loss = there.loss_module
     moved = batch.to(torch.device("meta"))
     with Waits() as waits:
-        there._backward(moved)
+        there._backward(moved, there.loss_module.count(moved))
     return waits.found

@@ -290,13 +290,14 @@ class TestOnTheWayIn:
         cli("train", tiny_file, "--out", runs / "b", "--set", "model.layers=2")
         cli("runs", runs / "b", "--note", "deeper, a bit")
         table = cli("runs", runs, "--csv").out.splitlines()
-        assert table[0].startswith("name,folder,status,step,steps,metric,validation_loss,tainted,ancestry,model.layers,notes")
+        columns = "name,folder,status,step,steps,metric,validation_loss,data,generates,answers,tainted,ancestry"
+        assert table[0] == f"{columns},best_baseline,best_baseline_value,model.layers,notes"
         assert table[1].endswith(",1,the first one")
         assert table[2].endswith(',2,"deeper, a bit"')
         records = cli("runs", runs, "--csv", "--metrics").out.splitlines()
         assert records[0].startswith("run,step,loss,grad_norm,lr")
         assert len(records) == 1 + 2 * (6 + 2)
-        assert "the first one" in cli("runs", runs).out
+        assert "the first one" in cli("runs", runs, "--all").out
 
     def test_two_runs_on_one_page(self, cli, tiny_file, tmp_path) -> None:
         for name in ("a", "b"):

@@ -13,7 +13,7 @@ def test_lists_recipes_and_variants(cli) -> None:
         assert name in answer.out
     for name in SCHEDULES.names():
         assert name in answer.out
-    assert "alibi, learned, none, rotary" in answer.out  # one line a slot
+    assert "alibi, fire, kerple, learned, none, rotary" in answer.out  # one line a slot
     assert "model.mixer" not in cli("recipes", "--no-variants").out
 
 

@@ -15,11 +15,13 @@ from glassformer.data.tokenizers.byte import ByteTokenizer
 from glassformer.foundation.errors import UnknownName, UsageError
 from glassformer.lens.capture import Places, capture
 from glassformer.lens.look import Look
-from glassformer.model.slots import MIXERS
+from glassformer.model.slots import MIXERS, NORMALISERS
 
 from .conftest import CONTEXT, HEADS, KINDS, LAYERS, TEXT
 
 PATTERNS = [name for name in MIXERS.names() if name != "none"]
+NO_AVERAGES = {"differential", "gated_delta", "mamba2", "persistent", "retention"}  # their rows sum to anything
+LEFT_TO_RIGHT = {"gated_delta", "mamba2"}  # in an encoder, too
 T = len(TEXT)
 
 
@@ -29,11 +31,19 @@ def test_rows_of_every_mixer(mixer: str, kind: str, look_of) -> None:
     look = look_of(mixer=mixer, **KINDS[kind])
     assert look.attention.shape == (LAYERS, HEADS, T, T)
     assert look.faults == []
-    np.testing.assert_allclose(look.attention.sum(axis=-1), 1.0, atol=1e-5)
-    if kind == "decoder":
+    assert np.allclose(look.attention.sum(axis=-1), 1.0, atol=1e-5) == (mixer not in NO_AVERAGES)
+    if kind == "decoder" or mixer in LEFT_TO_RIGHT:
         assert not np.triu(look.attention, k=1).any()
     else:
         assert mixer == "argmax" or np.triu(look.attention, k=1).any()
+
+
+@pytest.mark.parametrize("normaliser", NORMALISERS.names())
+def test_rows_of_every_normaliser(normaliser: str, look_of) -> None:
+    look = look_of(mixer={"kind": "dot", "normaliser": normaliser})
+    assert look.faults == []
+    whole = normaliser not in {"sigmoid", "sink", "talking"}
+    assert np.allclose(look.attention.sum(axis=-1), 1.0, atol=1e-5) == whole
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -45,6 +55,9 @@ def test_a_hidden_position_gets_nothing_from_anybody(mixer: str, kind: str, look
     rows = look.attention.sum(axis=-1)
     if kind == "decoder":
         assert not rows[..., 0].any()  # the first token sees only itself, which is hidden
+    if mixer in NO_AVERAGES:
+        return
+    if kind == "decoder":
         np.testing.assert_allclose(rows[..., 1:], 1.0, atol=1e-5)
     else:
         np.testing.assert_allclose(rows, 1.0, atol=1e-5)

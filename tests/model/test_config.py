@@ -25,7 +25,7 @@ def test_a_name_and_a_mapping_say_the_same() -> None:
 def test_there_and_back() -> None:
     config = ModelConfig.parse({"width": 12, "heads": 3, "norm": "rms", "feedforward": {"kind": "gated", "expansion": 2.0}})
     assert ModelConfig.parse(config.to_dict()) == config
-    assert config.to_dict()["norm"] == {"kind": "rms", "eps": 1e-6}
+    assert config.to_dict()["norm"] == {"kind": "rms", "eps": 1e-6, "scale": "weight"}
 
 
 def test_the_sizes() -> None:

@@ -17,7 +17,11 @@ from glassformer.pretrained.architecture import Rule, Settings, linear, to_ours,
 from glassformer.pretrained.importing import read_pretrained
 
 WRONG = [
-    ("gpt2", {"model_type": "t5"}, "model_type='t5' is a kind of model that cannot become ours; gpt2, llama, mistral, qwen2"),
+    (
+        "gpt2",
+        {"model_type": "t5"},
+        "model_type='t5' is a kind of model that cannot become ours; gpt2, llama, .*mistral, .*bert",
+    ),
     ("gpt2", {"model_type": None}, "model_type=None is a kind of model"),
     ("gpt2", {"architectures": ["GPT2ForSequenceClassification"]}, "names a class that cannot become ours; GPT2LMHeadModel"),
     ("gpt2", {"activation_function": "swish"}, "activation_function='swish' is an activation we do not have"),

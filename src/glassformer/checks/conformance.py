@@ -341,7 +341,12 @@ def check_flop_count(variant: VariantExample) -> None:
 def check_gradients(variant: VariantExample) -> None:
     """Every parameter, except what the part declares as ``untrained``, which no gradient may reach."""
     model = variant.model()
-    summed_cross_entropy(model(variant.ids(SIZES["context"])), variant.targets(SIZES["context"])).backward()
+    ids_BT, targets = variant.ids(SIZES["context"]), variant.targets(SIZES["context"])
+    summed_cross_entropy(model(ids_BT), targets).backward()
+    if variant.part.starts_silent:
+        torch.optim.SGD(model.parameters(), lr=0.01).step()
+        model.zero_grad()
+        summed_cross_entropy(model(ids_BT), targets).backward()
     untrained = variant.part.untrained(model.dims)
     for name, parameter in model.named_parameters():
         gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad

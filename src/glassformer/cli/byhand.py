@@ -65,8 +65,15 @@ def command(
         _print_catalogue(catalogue(), json)
         return
     request, folder = request_from_words(problem)
-    flags = {"values": values, "bound": bound, "scale": scale, "logits": logits, "replace": replace, "query": query}
-    flags |= {"keys": keys, "length": length, "mask": mask, "argmax": "yes" if argmax else None}
+    flags: dict[str, Any] = {
+        "values": values,
+        "bound": bound,
+        "scale": scale,
+        "logits": logits,
+        "replace": replace,
+        "query": query,
+    }
+    flags |= {"keys": keys, "length": length, "mask": mask, "argmax": argmax or None}
     request |= {name: value for name, value in flags.items() if value is not None}
     settings = changes_of(set_) | ({} if seed is None else {"seed": seed})
     if settings:

@@ -8,6 +8,7 @@ one over the number of visible tokens.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,11 +26,18 @@ ROWS, LONGEST = 8, 32
 """The number of sequences, and their length if the context has room for two copies."""
 
 
-def check_rows(attention_LHTS: Floats, visible_TS: npt.NDArray[np.bool_]) -> list[str]:
-    """Faults of a pattern: rows must sum to one (zero where nothing is visible), and masked keys have no weight."""
+def check_rows(
+    attention_LHTS: Floats, visible_TS: npt.NDArray[np.bool_], averages_L: Sequence[bool] | None = None
+) -> list[str]:
+    """Faults of a pattern: rows must sum to one (zero where nothing is visible), and masked keys have no weight.
+
+    ``averages_L``: of which layers the rows must sum to one (None: of all); in the others they must be finite.
+    """
     faults = []
     wanted_T = np.asarray(visible_TS.any(axis=-1), np.float64)
     off_LHT = np.abs(np.asarray(attention_LHTS.sum(axis=-1, dtype=np.float64)) - wanted_T)
+    if averages_L is not None:
+        off_LHT = off_LHT * np.asarray(averages_L, np.float64)[:, None, None]  # nan stays nan
     if not off_LHT.max(initial=0.0) <= TOLERANCE:
         layer, head, row = np.unravel_index(np.nanargmax(np.where(np.isnan(off_LHT), np.inf, off_LHT)), off_LHT.shape)
         total = float(attention_LHTS[layer, head, row].sum(dtype=np.float64))

@@ -116,14 +116,15 @@ class Look:
 
     @cached_property
     def faults(self) -> list[str]:
-        """Faults of the maps; empty if each row sums to one and no masked key has weight."""
+        """Faults of the maps; empty if each row sums to one, where the mixer averages, and no masked key has weight."""
         queries, keys = self.attention.shape[-2:]
+        averages = [getattr(self.places[name].module, "averages", True) for name in self.places.patterns if name]
         if self.source is not None:
-            return head_statistics.check_rows(self.attention, np.ones((queries, keys), bool))
+            return head_statistics.check_rows(self.attention, np.ones((queries, keys), bool), averages)
         hidden = np.zeros(keys, bool)
         hidden[[keys - len(self.ids) + position for position in self.hidden]] = True
         visible = head_statistics.visible_keys(queries, keys, causal=self.network.dims.causal, hidden=hidden)
-        return head_statistics.check_rows(self.attention, visible)
+        return head_statistics.check_rows(self.attention, visible, averages)
 
     def at(self, name: str) -> np.ndarray:
         """The activation at a place, without the batch axis. ``places`` lists the places with their axes."""

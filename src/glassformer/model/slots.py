@@ -42,6 +42,11 @@ class PartConfig(VariantConfig):
         """Parameters (by name, and which rows of them) that no gradient reaches; part of the variant's nature."""
         return {}
 
+    @property
+    def starts_silent(self) -> bool:
+        """Whether outputs start at zero, so that gradients reach the parameters before them only after a first step."""
+        return False
+
     def parameters(self, dims: Dims) -> int:
         """Numbers that are trained, exactly."""
         return 0
@@ -160,6 +165,9 @@ class ScoreConfig(PartConfig):
 
 class Normaliser(nn.Module):
     """Scores -> pattern, how much of each value a query takes; here: softmax."""
+
+    averages: ClassVar[bool] = True
+    """Whether what a query takes sums to one."""
 
     def forward(self, scores_BHTS: Tensor, mask: Tensor | None) -> Tensor:
         """``mask``: True where a query may attend, broadcastable to the scores; None: everywhere. Elsewhere: 0."""

@@ -30,7 +30,7 @@ class SoftmaxMixer(Mixer):
         self.heads, self.fused = dims.heads, fused
         self.score_map, self.normaliser = score_map or ScoreMap(), normaliser or Normaliser()
         self.pattern_dropout = nn.Dropout(dims.dropout)
-        self.value, self.scores, self.pattern = Tap(BY_HEAD), Tap(PATTERN), Tap(PATTERN)
+        self.value, self.scores, self.pattern = Tap(BY_HEAD), Tap(PATTERN), Tap(PATTERN, averages=self.normaliser.averages)
 
     @property
     def takes_fast_path(self) -> bool:

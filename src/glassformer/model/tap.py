@@ -13,11 +13,14 @@ from torch import Tensor, nn
 
 @final
 class Tap(nn.Module):
-    """Gives back what it gets. Hooks on it see, and may replace, the value. ``axes``: their names, in order."""
+    """Gives back what it gets. Hooks on it see, and may replace, the value. ``axes``: their names, in order.
 
-    def __init__(self, axes: str = "") -> None:
+    ``averages``: of a pattern, whether it averages, so that each of its rows sums to one.
+    """
+
+    def __init__(self, axes: str = "", *, averages: bool = True) -> None:
         super().__init__()
-        self.axes = tuple(axes.split())
+        self.axes, self.averages = tuple(axes.split()), averages
 
     def forward(self, value: Tensor) -> Tensor:
         return value

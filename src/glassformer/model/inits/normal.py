@@ -24,6 +24,10 @@ class NormalConfig(InitConfig):
     """depth: over sqrt(2 layers); layer: over sqrt(2 (l + 1)) in layer l (depth-scaled, Zhang et al. 2019); plain: ``std``;
     zero: each part starts by adding nothing (zero-init, Zhang et al. 2019, Fixup)."""
 
+    @property
+    def starts_silent(self) -> bool:
+        return self.residual == "zero"
+
     def std_of(self, weights: InitialWeights, dims: Dims) -> float:
         if weights.role != "residual" or self.residual == "plain":
             return self.std

@@ -58,7 +58,7 @@ class Differential(Mixer):
         self.head_norm_E = nn.Parameter(torch.empty(dims.head_width))
         self.start = 0.8 - 0.6 * math.exp(-0.3 * dims.layer)
         self.pattern_dropout = nn.Dropout(dims.dropout)
-        self.query, self.key, self.value, self.pattern = Tap(BY_HEAD), Tap(BY_HEAD), Tap(BY_HEAD), Tap(PATTERN)
+        self.query, self.key, self.value, self.pattern = Tap(BY_HEAD), Tap(BY_HEAD), Tap(BY_HEAD), Tap(PATTERN, averages=False)
 
     def init_weights(self, generator: torch.Generator) -> None:
         nn.init.normal_(self.lambda_4E, std=0.1, generator=generator)

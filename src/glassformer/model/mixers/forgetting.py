@@ -40,6 +40,10 @@ class ForgettingConfig(MixerConfig):
         running_sums = matmul_flops(batch, dims.heads, length, length)
         return projections + 2 * matmul_flops(batch, length, length, dims.width) + running_sums
 
+    def backward_flops(self, dims: Dims, batch: int, length: int) -> int:
+        # the triangle of the running sums is fixed, so they have one gradient
+        return super().backward_flops(dims, batch, length) - matmul_flops(batch, dims.heads, length, length)
+
     def cache_width(self, dims: Dims) -> int:
         return 2 * dims.width + dims.heads
 

@@ -43,6 +43,11 @@ class GatedDeltaConfig(MixerConfig):
         running_sums = matmul_flops(batch, dims.heads, length, length)
         return projections + 3 * matmul_flops(batch, length, length, dims.width) + running_sums
 
+    def backward_flops(self, dims: Dims, batch: int, length: int) -> int:
+        # the triangle of the running sums is fixed, so they have one gradient; that of the solved system is a product
+        running_sums, system = matmul_flops(batch, dims.heads, length, length), matmul_flops(batch, length, length, dims.width)
+        return super().backward_flops(dims, batch, length) - running_sums + system
+
     def cache_width(self, dims: Dims) -> int:
         return 2 * dims.width + 2 * dims.heads
 
@@ -55,7 +60,7 @@ class GatedDelta(Mixer):
         self.qkv = start(nn.Linear(dims.width, 3 * dims.width, bias=dims.bias), "qkv")
         self.gate = start(nn.Linear(dims.width, dims.width, bias=dims.bias), "gate")
         self.rates = start(nn.Linear(dims.width, 2 * dims.heads, bias=dims.bias), "rates")
-        self.query, self.key, self.value, self.pattern = Tap(BY_HEAD), Tap(BY_HEAD), Tap(BY_HEAD), Tap(PATTERN)
+        self.query, self.key, self.value, self.pattern = Tap(BY_HEAD), Tap(BY_HEAD), Tap(BY_HEAD), Tap(PATTERN, averages=False)
 
     def forward(
         self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: KVCache | None

@@ -56,6 +56,10 @@ class Mamba2Config(MixerConfig):
         running_sums = matmul_flops(batch, dims.heads, length, length)
         return projections + matmul_flops(batch, length, length, self.state + dims.width) + running_sums
 
+    def backward_flops(self, dims: Dims, batch: int, length: int) -> int:
+        # the triangle of the running sums is fixed, so they have one gradient
+        return super().backward_flops(dims, batch, length) - matmul_flops(batch, dims.heads, length, length)
+
     def cache_width(self, dims: Dims) -> int:
         return dims.width + 2 * self.state + dims.heads
 
@@ -71,7 +75,7 @@ class Mamba2(Mixer):
         self.kernel_KC = nn.Parameter(torch.empty(kernel, sum(self.read)))
         self.log_a_H, self.step_bias_H, self.skip_H = (nn.Parameter(torch.empty(dims.heads)) for _ in range(3))
         self.norm = nn.RMSNorm(dims.width, eps=1e-5)
-        self.value, self.pattern = Tap(BY_HEAD), Tap(PATTERN)
+        self.value, self.pattern = Tap(BY_HEAD), Tap(PATTERN, averages=False)
 
     def init_weights(self, generator: torch.Generator) -> None:
         """As published: a between 1 and 16, steps between 0.001 and 0.1, skips of 1."""

@@ -54,7 +54,7 @@ class Persistent(Mixer):
             nn.Parameter(torch.empty(dims.heads, slots, dims.head_width)) for _ in range(2)
         )
         self.pattern_dropout = nn.Dropout(dims.dropout)
-        self.query, self.key, self.value, self.pattern = Tap(BY_HEAD), Tap(BY_HEAD), Tap(BY_HEAD), Tap(PATTERN)
+        self.query, self.key, self.value, self.pattern = Tap(BY_HEAD), Tap(BY_HEAD), Tap(BY_HEAD), Tap(PATTERN, averages=False)
 
     def init_weights(self, generator: torch.Generator) -> None:
         nn.init.normal_(self.memory_keys_HSE, std=0.02, generator=generator)

@@ -47,7 +47,7 @@ class Retention(Mixer):
         self.heads = dims.heads
         self.qkv = start(nn.Linear(dims.width, 3 * dims.width, bias=dims.bias), "qkv")
         self.gate = start(nn.Linear(dims.width, dims.width, bias=dims.bias), "gate")
-        self.query, self.key, self.value, self.pattern = Tap(BY_HEAD), Tap(BY_HEAD), Tap(BY_HEAD), Tap(PATTERN)
+        self.query, self.key, self.value, self.pattern = Tap(BY_HEAD), Tap(BY_HEAD), Tap(BY_HEAD), Tap(PATTERN, averages=False)
         fading_H = torch.log1p(-(2.0 ** -(5 + torch.arange(dims.heads).double()))).to(torch.get_default_dtype())
         self.register_buffer("fading_H", fading_H, persistent=False)
 

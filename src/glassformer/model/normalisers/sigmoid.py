@@ -27,6 +27,8 @@ class SigmoidConfig(NormaliserConfig):
 
 @final
 class Sigmoid(Normaliser):
+    averages = False
+
     def forward(self, scores_BHTS: Tensor, mask: Tensor | None) -> Tensor:
         pattern_BHTS = torch.sigmoid(scores_BHTS - visible_keys(scores_BHTS, mask).log())
         return pattern_BHTS if mask is None else pattern_BHTS.masked_fill(~mask, 0.0)

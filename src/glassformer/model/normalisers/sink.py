@@ -33,6 +33,8 @@ class SinkConfig(NormaliserConfig):
 
 @final
 class Sink(Normaliser):
+    averages = False
+
     def __init__(self, dims: Dims, *, learned: bool) -> None:
         super().__init__()
         self.sink_H = nn.Parameter(torch.empty(dims.heads)) if learned else None

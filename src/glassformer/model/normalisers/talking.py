@@ -32,6 +32,8 @@ class TalkingConfig(NormaliserConfig):
 
 @final
 class Talking(Normaliser):
+    averages = False
+
     def __init__(self, dims: Dims) -> None:
         super().__init__()
         self.before_HG, self.after_HG = (nn.Parameter(torch.empty(dims.heads, dims.heads)) for _ in range(2))
