@@ -37,6 +37,7 @@ def _written(runs: Sequence[Path], page: Path | None, plugins: Sequence[Path]) -
     """The page's place, and what it holds in short."""
     from glassformer.study.directory import StudyDirectory
     from glassformer.study.multi_set_study import SetStudy
+    from glassformer.study.size_study import SizeStudy
 
     if len(runs) > 1:
         from glassformer.run_report import write_curves
@@ -46,6 +47,10 @@ def _written(runs: Sequence[Path], page: Path | None, plugins: Sequence[Path]) -
     if SetStudy.exists(run):
         sets = SetStudy.load(run)
         return sets.report(page), {**_study(sets), "kind": "study on several sets", "sets": list(sets.studies)}
+    if SizeStudy.exists(run):
+        sizes = SizeStudy.load(run)
+        trends = [{"variant": one.variant, "trend": one.word, "sentence": one.sentence} for one in sizes.trends]
+        return sizes.report(page), {"kind": "study at several sizes", "sizes": list(sizes.studies), "trends": trends}
     if StudyDirectory(run).exists():
         from glassformer.study.study import Study
 

@@ -26,6 +26,8 @@ from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.metrics import Metric
 from glassformer.pages.page import Cell, cell_text
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.records import MetricsLog
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.history.attempts import attempts_of, ledger_of
 from glassformer.study.history.ledger import Attempt, Earlier
@@ -36,11 +38,14 @@ from glassformer.study.reporting.wording import LEAK_FOUND, NOT_JUDGED, STEP_FOU
 from glassformer.study.running.trial_results import TrialResult, gather_trials, metric_of, read_trial
 from glassformer.study.statistics.evidence import Problem, Trials
 from glassformer.study.statistics.selection_variance import tuning_variance
+from glassformer.study.statistics.steps_worth import Ruler, StepsWorth, curve_ruler, steps_worth
 from glassformer.study.statistics.verdict import RULES, Verdict, decide
 from glassformer.study.values_file import StudyValues, read_values, write_values
 
 if TYPE_CHECKING:
     from glassformer.run import Run
+
+STEPS = "training.steps"
 
 
 @final
@@ -276,6 +281,39 @@ class Study:
             return {}
 
     @cached_property
+    def ruler(self) -> Ruler | None:
+        """The baseline at several numbers of steps: changes that set nothing but training.steps, else its own curve."""
+        facts, metric = self.book.variants.get(BASE), self.metric
+        if facts is None or self._trials_deleted or self.withheld(BASE):
+            return None
+        others = {one.set[STEPS]: one.name for one in self.plan.changes if {*one.set} == {STEPS}}
+        names = dict(sorted({facts.steps: BASE, **others}.items()))
+        seeds = min(len(self.seed_values(name)) for name in names.values())
+        if others and seeds > 1:
+            values = np.stack([self.seed_values(name)[:seeds] for name in names.values()], axis=1)
+            return Ruler(tuple(names), values, facts.steps, metric.lower_is_better)
+        places = [RunDirectory(self.directory.trial(one.trial)).metrics_file for one in self.finished(BASE)]
+        logs = [MetricsLog(place).read() for place in places]
+        curves = [{one["step"]: float(one[metric.recorded]) for one in log if metric.recorded in one} for log in logs]
+        return curve_ruler(curves, facts.steps, lower_is_better=metric.lower_is_better)
+
+    @cached_property
+    def worth(self) -> list[StepsWorth]:
+        """What each decided difference is worth in steps of the baseline; empty without a ruler."""
+        if self.ruler is None:
+            return []
+        sign, speeds, found = -1.0 if self.metric.lower_is_better else 1.0, self.values.tokens_per_second, []
+        for one in self.verdicts:
+            ends = (one.difference.value, one.difference.low, one.difference.high)
+            if one.verdict not in ("better", "worse") or None in ends or {*self.plan.settings(one.variant)} == {STEPS}:
+                continue
+            value, *bounds = (sign * float(end) for end in ends if end is not None)
+            gain = Estimate(value, min(bounds), max(bounds), one.difference.n)
+            own, base = speeds[one.variant], speeds[BASE]
+            found.append(steps_worth(one.variant, gain, self.ruler, own / base if own and base else None))
+        return found
+
+    @cached_property
     def notes(self) -> list[str]:
         """Caveats about the table."""
         now = {one.variant: one.verdict for one in self.verdicts}
@@ -292,6 +330,7 @@ class Study:
             "margin": self.plan.same_within,
             "table": self.table,
             "notes": self.notes,
+            "worth": [one.to_dict() for one in self.worth],
             "failures": [{"variant": name, "seed": seed, "reason": why} for (name, seed), why in self.failures.items()],
             "plan": self.plan.to_dict(),
             "rules": RULES,
@@ -333,7 +372,8 @@ class Study:
 
     def __str__(self) -> str:
         rows = [self.header(), *([cell_text(cell) for cell in row] for row in self.cells())]
-        return "\n".join([text_table(rows), "", *self.sentences(), *(["", *self.notes] if self.notes else [])])
+        worth = [one.sentence for one in self.worth]
+        return "\n".join([text_table(rows), "", *self.sentences(), *worth, *(["", *self.notes] if self.notes else [])])
 
     def sentences(self, *, details: bool = False) -> list[str]:
         """The verdicts, a line each; with ``details``, their details below."""
