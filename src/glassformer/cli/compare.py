@@ -60,6 +60,10 @@ def command(
         Literal["parameters", "flops"] | None,
         typer.Option("--match", help="Adjust each variant's feed-forward width so that all have equal parameters or FLOPs."),
     ] = None,
+    equal: Annotated[
+        list[Literal["parameters", "flops", "tokens", "time"]] | None,
+        typer.Option("--equal", help="Refuse changes that differ from the recipe in this. Repeatable."),
+    ] = None,
     tune: Annotated[
         list[str] | None,
         typer.Option(
@@ -154,6 +158,7 @@ def command(
         "margin": margin,
         "planned_effect": effect,
         "match": match,
+        "equal": equal,
         "tune": _grid(tune, tune_tries, tune_seeds),
         "budget_hours": budget_hours,
         "allow_leaks": allow_leaks or None,
