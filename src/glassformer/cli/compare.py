@@ -11,7 +11,7 @@ import typer
 
 from glassformer.cli.console import out, print_json, say
 from glassformer.cli.live_table import watching_a_study
-from glassformer.cli.options import Json, Plugin, Set, changes_of
+from glassformer.cli.options import Json, Log, Plugin, Set, changes_of
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.plugins import load_plugins, plugin_flags
 from glassformer.study.running.executors.local import PER_GPU
@@ -110,6 +110,7 @@ def command(
     allow_leaks: Annotated[
         bool, typer.Option("--allow-leaks", help="Also train variants that fail a check; they are marked tainted.")
     ] = False,
+    log: Log = None,
     plugin: Plugin = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the time it takes and the smallest difference it can find; train nothing.")
@@ -180,6 +181,7 @@ def command(
             store=store,
             baseline=baseline,
             plugins=plugin or (),
+            callbacks=log or (),
             watch=watch,
         )
         planned = plan_studies(

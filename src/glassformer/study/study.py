@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Literal, final
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.metrics import Metric
 from glassformer.pages.page import Cell, cell_text
+from glassformer.runs.records import frame_of
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.history.attempts import attempts_of, ledger_of
 from glassformer.study.history.ledger import Attempt, Earlier
@@ -48,6 +49,9 @@ from glassformer.study.statistics.verdict import RULES, Verdict, decide
 from glassformer.study.values_file import StudyValues, read_values, write_values
 
 if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
     from glassformer.run import Run
 
 
@@ -337,6 +341,40 @@ class Study:
         from glassformer.study.reporting.study_report import write_report
 
         return write_report(self, out)
+
+    def rows_by_seed(self) -> list[dict[str, Any]]:
+        """One row per finished trial: variant, seed, the judged metric; without variants whose results are withheld."""
+        rows = []
+        for name in self.plan.variants:
+            seeds = [one.trial.seed for one in self.finished(name) if one.units is not None]
+            values = self.seed_values(name)
+            known = seeds if len(seeds) == len(values) else self.plan.seed_numbers
+            rows += [{"variant": name, "seed": seed, self.metric.name: float(value)} for seed, value in zip(known, values)]
+        return rows
+
+    def frame(self, by: Literal["variant", "seed"] = "variant") -> pandas.DataFrame:
+        """The table as a pandas DataFrame: a row per variant, with the ends of each interval; or a row per trial."""
+        return frame_of(self.rows_by_seed() if by == "seed" else self.flat_table())
+
+    def flat_table(self) -> list[dict[str, Any]]:
+        """``table`` with plain cells: an estimate becomes its value, ``_low`` and ``_high``."""
+        rows = []
+        for row in self.table:
+            cells: dict[str, Any] = {}
+            for key, value in row.items():
+                if isinstance(value, dict):
+                    cells |= {key: value["value"], f"{key}_low": value["low"], f"{key}_high": value["high"]}
+                else:
+                    cells[key] = value
+            rows.append(cells)
+        return rows
+
+    def figure(self, what: str = "differences") -> Figure:
+        """``differences`` from the baseline, learning ``curves`` with bands over seeds, ``cost`` against quality, or the
+        ``values`` of every seed."""
+        from glassformer.study.reporting.study_report import study_figure
+
+        return study_figure(self, what)
 
     def header(self) -> list[str]:
         return ["variant", "verdict", "seeds", self.metric.name, "difference", "parameters", "FLOPs", "memory", "tokens/s"]
