@@ -49,16 +49,32 @@ def difference_intervals(
         for place, row in enumerate(rows):
             _row(axes, row, place)
             _beyond(axes, row, place)
-        axes.set_yticks(range(len(rows)), [_short(row.label) for row in rows], color=INK)
-        axes.set_ylim(len(rows) - 0.4, -0.6)
-        axes.grid(visible=False, axis="y")
-        axes.tick_params(axis="y", length=0)
-        axes.spines["left"].set_visible(False)
+        _labels(axes, rows)
         _ways(axes, lower_is_better)
         band = "" if margin is None else f"\ngrey: within the margin of {margin:g}"
         axes.set_xlabel(f"difference from the baseline ({unit}){band}")
         axes.set_title(title, pad=20)
         return figure
+
+
+def value_intervals(rows: Sequence[IntervalRow], *, unit: str, title: str = "") -> Figure:
+    """One line per variant, first on top: every seed a dot, the mean with its interval."""
+    with styled():
+        figure, axes = new_axes(height=max(1.7, 1.15 + 0.52 * len(rows)))
+        for place, row in enumerate(rows):
+            _row(axes, row, place)
+        _labels(axes, rows)
+        axes.set(xlabel=unit, title=title)
+        return figure
+
+
+def _labels(axes: Axes, rows: Sequence[IntervalRow]) -> None:
+    """The names of the rows, first on top."""
+    axes.set_yticks(range(len(rows)), [_short(row.label) for row in rows], color=INK)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.grid(visible=False, axis="y")
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
 
 
 def _row(axes: Axes, row: IntervalRow, place: int) -> None:

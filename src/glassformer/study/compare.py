@@ -19,6 +19,7 @@ from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.registry import variants_of
 from glassformer.foundation.runtime import choose_device
 from glassformer.recipe import Recipe, Source
+from glassformer.runs.callbacks import Callback, callbacks_of
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.multi_set_study import SetStudy
 from glassformer.study.planning.plan import StudyPlan
@@ -48,6 +49,7 @@ class Execution:
     store: bool = True
     baseline: Baseline = "paired"
     plugins: Sequence[Path | str] = ()
+    callbacks: Sequence[Callback | str] = ()
     watch: Watcher = SILENT
     begun: float = field(default_factory=time.monotonic)
 
@@ -86,6 +88,7 @@ def compare(
     margin: float | None = None,
     planned_effect: float | None = None,
     match: str | None = None,
+    equal: Sequence[str] | None = None,
     tune: Mapping[str, Any] | None = None,
     budget_hours: float | None = None,
     allow_leaks: bool | None = None,
@@ -101,6 +104,7 @@ def compare(
     store: bool = True,
     confirm: Path | str | None = None,
     baseline: Baseline = "paired",
+    callbacks: Sequence[Callback | str] = (),
     watch: Watcher = SILENT,
 ) -> Study:
     """Runs a study and returns it with a verdict for each change. The same call continues a study that was stopped.
@@ -111,7 +115,8 @@ def compare(
     ``hours_per_trial`` in ``partition``), ``inline`` (this process). ``minutes``: of the clock; then no trial is started.
     ``store``: reuse trials of earlier studies and store new ones. ``baseline``: ``paired`` compares seed by seed, ``bank``
     with 32 or more stored runs of the baseline. ``confirm``: a study whose winner is tested once more, with new seeds
-    on the test split.
+    on the test split. ``callbacks``: objects of your class that extends ``Callback``, or names of loggers (tensorboard, wandb,
+    csv); they hear of every finished trial, in this process.
     """
     load_plugins(plugins)
     how = Execution(
@@ -125,6 +130,7 @@ def compare(
         store=store,
         baseline=baseline,
         plugins=plugins,
+        callbacks=callbacks,
         watch=watch,
     )
     settings = {
@@ -136,6 +142,7 @@ def compare(
         "margin": margin,
         "planned_effect": planned_effect,
         "match": match,
+        "equal": None if equal is None else list(equal),
         "tune": None if tune is None else dict(tune),
         "budget_hours": budget_hours,
         "allow_leaks": allow_leaks,
@@ -155,6 +162,7 @@ def run_study(planned: PlannedStudy, how: Execution) -> Study:
     notebook_classes = variants_of("__main__") if how.on == "local" else []
     inline = how.on == "inline" or bool(notebook_classes)
     store = TrialStore() if how.store else None
+    callbacks = callbacks_of(how.callbacks)
     with directory.alone():
         begins = not directory.exists()
         plan, notes = directory.begin(planned.plan, resolve)
@@ -169,7 +177,7 @@ def run_study(planned: PlannedStudy, how: Execution) -> Study:
             watch.say(note)
         watch.say(f"Study: {directory.root}. {plan.power_sentence()}")
         try:
-            return StudyRunner(
+            study = StudyRunner(
                 plan,
                 directory,
                 resolve,
@@ -179,11 +187,15 @@ def run_study(planned: PlannedStudy, how: Execution) -> Study:
                 store=store,
                 baseline="paired" if plan.confirms is not None else how.baseline,
                 minutes=how.minutes,
+                callbacks=callbacks,
             ).run()
         except GlassformerError:
             if begins:  # a study that fails at its beginning leaves nothing
                 directory.forget_beginning()
             raise
+    for one in callbacks:
+        one.on_study(study)
+    return study
 
 
 def run_sets(planned: Sequence[PlannedStudy], how: Execution) -> SetStudy:

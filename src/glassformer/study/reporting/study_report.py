@@ -11,6 +11,8 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure
+
 from glassformer.figures.curves import Curve, Points, learning_curves
 from glassformer.figures.intervals import (
     CostPoint,
@@ -19,8 +21,10 @@ from glassformer.figures.intervals import (
     cost_against_quality,
     difference_intervals,
     gains_by_size,
+    value_intervals,
 )
 from glassformer.foundation.config import flatten
+from glassformer.foundation.errors import UnknownName, UsageError
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import write_atomically
 from glassformer.foundation.yaml_text import dump_yaml
@@ -136,15 +140,53 @@ def _interval_row(label: str, one: StudyVerdict) -> IntervalRow:
     return IntervalRow(label, one.verdict, one.difference.value, one.difference.low, one.difference.high, dots)
 
 
+def study_figure(study: Study, what: str) -> Figure:
+    """One figure of a study by name, for a paper or a logger."""
+    if what not in FIGURES:
+        raise UnknownName("the figures of a study", what, FIGURES)
+    found = FIGURES[what](study)
+    if found is None:
+        raise UsageError(f"{study.folder} has nothing for the figure {what!r} yet; finish it first.", reason="no-figure")
+    return found
+
+
+def _difference_figure(study: Study) -> Figure:
+    metric, rows = study.metric, [_interval_row(one.variant, one) for one in study.verdicts]
+    return difference_intervals(rows, margin=study.plan.same_within, unit=metric.unit, lower_is_better=metric.lower_is_better)
+
+
+def _value_figure(study: Study) -> Figure | None:
+    """The metric of every seed, and the mean of each variant with its interval."""
+    metric, rows = study.metric, list[IntervalRow]()
+    for row in study.table:
+        mean, dots = row[metric.name], tuple(float(value) for value in study.seed_values(row["variant"]))
+        rows.append(IntervalRow(row["variant"], row["verdict"], mean["value"], mean["low"], mean["high"], dots))
+    return value_intervals(rows, unit=f"{metric.name} ({metric.unit})") if any(row.dots for row in rows) else None
+
+
+def _curve_figure(study: Study) -> Figure | None:
+    curves = [curve for name in study.plan.variants if (curve := variant_curve(study, name)) is not None]
+    return learning_curves(curves, unit=f"{study.metric.name} ({study.metric.unit})") if curves else None
+
+
+def _cost_figure(study: Study) -> Figure | None:
+    """Against the first cost in which the variants differ."""
+    for key, name in COSTS.items():
+        points = cost_points(study, key)
+        if len({point.cost for point in points}) > 1:
+            return cost_against_quality(points, cost=name, quality=f"{study.metric.name} ({study.metric.unit})")
+    return None
+
+
+FIGURES = {"differences": _difference_figure, "values": _value_figure, "curves": _curve_figure, "cost": _cost_figure}
+
+
 def _differences(study: Study) -> list[Block]:
-    rows = [_interval_row(one.variant, one) for one in study.verdicts]
-    picture = difference_intervals(
-        rows, margin=study.plan.same_within, unit=study.metric.unit, lower_is_better=study.metric.lower_is_better
-    )
     caption = (
         "Variant minus baseline, with 95 % intervals (corrected like p); every seed is a dot; the grey band is the margin."
     )
-    words = ", ".join(f"{row.label} {row.word}" for row in rows)
+    words = ", ".join(f"{one.variant} {one.verdict}" for one in study.verdicts)
+    picture = _difference_figure(study)
     return [Heading("Differences"), FigureBlock(picture, caption=caption, alt=f"Differences with intervals: {words}.")]
 
 
@@ -162,13 +204,9 @@ def _cost(study: Study) -> list[Block]:
         Heading("Cost and quality of each variant"),
         Table(study.header(), study.cells(), note=note, tainted=_taint(study), sound=frozenset(sound)),
     ]
-    for key, name in COSTS.items():
-        points = cost_points(study, key)
-        if len({point.cost for point in points}) > 1:
-            caption = f"Cost against quality: {name}, and the mean over seeds with its 95 % interval."
-            unit = f"{study.metric.name} ({study.metric.unit})"
-            picture = cost_against_quality(points, cost=name, quality=unit)
-            return [*blocks, FigureBlock(picture, caption=caption, alt=caption, tainted=_taint(study))]
+    if (picture := _cost_figure(study)) is not None:
+        caption = "Cost against quality: the mean over seeds with its 95 % interval."
+        blocks.append(FigureBlock(picture, caption=caption, alt=caption, tainted=_taint(study)))
     return blocks
 
 
@@ -195,14 +233,13 @@ def _taint(study: Study) -> str | None:
 
 
 def _curves(study: Study) -> list[Block]:
-    curves = [curve for name in study.plan.variants if (curve := variant_curve(study, name)) is not None]
-    if not curves:
+    drawn = _curve_figure(study)
+    if drawn is None:
         return []
     caption = (
         f"Validation {study.metric.name} by step: the mean over seeds, with a band from the lowest to the highest. Where the "
         "loss is judged, lines without marks are the training loss."
     )
-    drawn = learning_curves(curves, unit=f"{study.metric.name} ({study.metric.unit})")
     picture = FigureBlock(drawn, caption=caption, alt=caption, tainted=_taint(study))
     return [Heading("Learning curves"), picture]
 
