@@ -61,8 +61,12 @@ def command(
         typer.Option("--match", help="Adjust each variant's feed-forward width so that all have equal parameters or FLOPs."),
     ] = None,
     equal: Annotated[
-        list[Literal["parameters", "flops", "tokens", "time"]] | None,
-        typer.Option("--equal", help="Refuse changes that differ from the recipe in this. Repeatable."),
+        list[str] | None,
+        typer.Option(
+            "--equal",
+            metavar="parameters|flops|tokens|time",
+            help="Refuse changes that differ from the recipe in this. Repeatable.",
+        ),
     ] = None,
     tune: Annotated[
         list[str] | None,
