@@ -1,7 +1,7 @@
 """Rows and protocol (YAML) -> the recipe of any cell, and the jobs that `atlas run` does, most useful first.
 
-A row is a change of the baseline with its claim; a job is one run: a row on a text at a size with a rate and a seed. Imports torch
-only to match sizes.
+A row is a change of the baseline with its claim; a job is one run: a row on a text at a size with a rate and a seed. Imports
+torch only to match sizes.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Protocol(Config):
 
 @dataclass(frozen=True)
 class Job:
-    """One run. ``rate``: times the size's learning rate, all factors together. ``area``: a trial of a cell, or of a rate curve."""
+    """One run. ``rate``: times the size's learning rate, all factors together. ``area``: of a cell, or of a rate curve."""
 
     row: str
     text: str

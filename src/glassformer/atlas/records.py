@@ -1,8 +1,8 @@
 """Records: every run of the atlas as a line of JSON, values by document, without weights; append-only. Imports no torch.
 
 A portion is a file of lines: ``machine`` (code, torch, device), ``text`` (documents and their weights), ``variant`` (cost and
-checks of a row at a size), ``trial``. Values are nats per token times 1e5, as whole numbers. Words are computed from these lines
-alone (``cells.py``), at any time.
+checks of a row at a size), ``trial``. Values are nats per token times 1e5, as whole numbers. Words are computed from these
+lines alone (``cells.py``), at any time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,21 @@ KEYS = {
     "machine": {"id", "about"},
     "text": {"text", "documents", "weights"},
     "variant": {"row", "size", "base", "machine", "parameters", "leak"},
-    "trial": {"row", "text", "size", "base", "rate", "seed", "area", "recipe", "machine", "documents", "values", "problem"},
+    "trial": {
+        "row",
+        "text",
+        "size",
+        "base",
+        "rate",
+        "seed",
+        "area",
+        "recipe",
+        "against",
+        "machine",
+        "documents",
+        "values",
+        "problem",
+    },
 }
 """What a line of each kind must have, besides ``k``."""
 
@@ -44,6 +58,8 @@ class TrialRecord:
 
     job: Job
     recipe: str
+    against: str
+    """The recipe of the baseline that it is compared with."""
     machine: str
     documents: str
     values: np.ndarray | None
@@ -118,7 +134,7 @@ def _trial(line: Mapping[str, Any], file: str) -> TrialRecord:
     job = Job(line["row"], line["text"], line["size"], line["seed"], line["rate"], line["base"], line["area"])
     values = None if line["values"] is None else np.asarray(line["values"], dtype=np.float64) / SCALE
     rest = (line["problem"], line.get("tokens_per_second"), line.get("seconds"))
-    return TrialRecord(job, line["recipe"], line["machine"], line["documents"], values, *rest, file)
+    return TrialRecord(job, line["recipe"], line["against"], line["machine"], line["documents"], values, *rest, file)
 
 
 def _same(one: np.ndarray | None, other: np.ndarray | None) -> bool:
@@ -169,6 +185,7 @@ def add(portion: Path, folder: Path) -> Added:
 
     A run that is there already with the same values is left out; one with other values is added, and both stay.
     """
+    folder.mkdir(parents=True, exist_ok=True)
     there, added, lines = Records.load([folder]), Added(None), []
     before = len(there.contradictions)
     for line in read_portion(portion):
@@ -183,8 +200,6 @@ def add(portion: Path, folder: Path) -> Added:
     added.contradictions = there.contradictions[before:]
     if added.new:
         content = "".join(lines).encode()
-        folder.mkdir(parents=True, exist_ok=True)
         added.file = folder / f"{sha256_of_bytes(content)[:12]}.jsonl.gz"
         write_atomically(added.file, gzip.compress(content, mtime=0))
     return added
-

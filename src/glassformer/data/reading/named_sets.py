@@ -203,7 +203,9 @@ class UniqueTexts(NamedSet):
         found = SETS[self.of].find()
         held_out = found.tests.get(self.test)
         if held_out is None:
-            raise DataError(f"data.set={self.name} needs the test {self.test} of {self.of}; get its file.", reason="no-such-test")
+            raise DataError(
+                f"data.set={self.name} needs the test {self.test} of {self.of}; get its file.", reason="no-such-test"
+            )
 
         def make(draft: Path) -> None:
             seen: set[str] = set()
@@ -213,11 +215,10 @@ class UniqueTexts(NamedSet):
                 write_atomically(draft / f"{name}.jsonl", "".join(rows))
                 seen.update(texts)
 
-        files = [sha256_of_file(file) for source in (found.train, held_out) for file in source.files]
-        folder = cached_folder("sets", f"{self.name}-{sha256_of_text(' '.join(files))[:12]}", make)
-        train, validation = (
-            Source(self.name, (folder / f"{part}.jsonl",), document="line", text_column="text") for part in ("train", "validation")
-        )
+        sums = [sha256_of_file(file) for source in (found.train, held_out) for file in source.files]
+        folder = cached_folder("sets", f"{self.name}-{sha256_of_text(' '.join(sums))[:12]}", make)
+        parts = [(folder / f"{part}.jsonl",) for part in ("train", "validation")]
+        train, validation = (Source(self.name, files, document="line", text_column="text") for files in parts)
         return DataSources(train=train, validation=validation, notes=found.notes)
 
     def is_here(self) -> bool:
