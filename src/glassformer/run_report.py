@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from glassformer.assembly import tools_for
 from glassformer.evaluation.results import Evaluation
@@ -43,13 +44,7 @@ def write_report(run: Run, out: Path | str | None = None, *, watch: Watcher = SI
 
 def write_curves(folders: Sequence[Path], out: Path | str, *, warn: Callable[[str], None] | None = None) -> Path:
     """Several runs on one page: how they stand, in what they differ, and their curves in one picture for each metric."""
-    runs = [RunDirectory(Path(folder)) for folder in folders]
-    for run in runs:
-        run.require()
-    names = [run.root.name for run in runs]
-    if len({*names}) < len(names):
-        names = [str(run.root) for run in runs]
-    records = [MetricsLog(run.metrics_file).read(warn) for run in runs]
+    runs, names, records = _several(folders, warn)
     settings = [flatten(run.read_recipe()) for run in runs]
     differing = [
         key
@@ -67,16 +62,40 @@ def write_curves(folders: Sequence[Path], out: Path | str, *, warn: Callable[[st
     keys = dict.fromkeys(key for one in records for record in one for key in record if key.startswith(VALIDATION))
     described = {one.name: one for one in map(metric_of, runs)}
     for name in dict.fromkeys(["loss", *(key.removeprefix(VALIDATION) for key in keys if not key.endswith(COLLAPSED_TO))]):
-        curves = [
-            Curve(label, _points(one, name) if name == "loss" else None, _points(one, VALIDATION + name))
-            for label, one in zip(names, records)
-        ]
         caption = f"{name.capitalize()} by step; lines with marks are validation."
-        unit = f"{name} ({described[name].unit})" if name in described else name
-        pictures.append(FigureBlock(learning_curves(curves, unit=unit), caption=caption, alt=caption))
+        picture = _curves_of(names, records, name, described.get(name))
+        pictures.append(FigureBlock(picture, caption=caption, alt=caption))
     page = Page(title=f"{len(runs)} runs", subtitle=", ".join(names), sections=[Table(header, rows), *pictures])
     write_atomically(Path(out), render(page))
     return Path(out)
+
+
+def curves_figure(folders: Sequence[Path], *, warn: Callable[[str], None] | None = None) -> Figure:
+    """The learning curves of one or several runs in one figure: the metric that chooses the first run's best checkpoint."""
+    runs, names, records = _several(folders, warn)
+    metric = metric_of(runs[0])
+    return _curves_of(names, records, metric.name, metric)
+
+
+def _several(
+    folders: Sequence[Path], warn: Callable[[str], None] | None
+) -> tuple[list[RunDirectory], list[str], list[list[dict[str, Any]]]]:
+    """Runs, their names (paths where two are called the same) and their records."""
+    runs = [RunDirectory(Path(folder)) for folder in folders]
+    for run in runs:
+        run.require()
+    names = [run.root.name for run in runs]
+    if len({*names}) < len(names):
+        names = [str(run.root) for run in runs]
+    return runs, names, [MetricsLog(run.metrics_file).read(warn) for run in runs]
+
+
+def _curves_of(names: Sequence[str], records: Sequence[list[dict[str, Any]]], name: str, metric: Metric | None) -> Figure:
+    curves = [
+        Curve(label, _points(one, name) if name == "loss" else None, _points(one, VALIDATION + name))
+        for label, one in zip(names, records)
+    ]
+    return learning_curves(curves, unit=name if metric is None else f"{name} ({metric.unit})")
 
 
 def run_page(run: Run, *, watch: Watcher = SILENT) -> Page:

@@ -64,6 +64,7 @@ class TranslateConfig(ObjectiveConfig):
     metrics: ClassVar[tuple[Metric, ...]] = TRANSLATION_METRICS
     baselines: ClassVar[Mapping[str, type[Baseline]]] = TRANSLATION_BASELINES
     reads_source: ClassVar[bool] = True
+    answering: ClassVar[tuple[str, ...]] = ("beams", "length_penalty")
 
     beams: int = Field(default=1, ge=1, le=64)
     """Width of the beam search of evaluations; 1 is greedy."""
