@@ -61,8 +61,8 @@ def command(
         typer.Option("--match", help="Adjust each variant's feed-forward width so that all have equal parameters or FLOPs."),
     ] = None,
     equal: Annotated[
-        list[Literal["parameters", "flops", "tokens", "time"]] | None,
-        typer.Option("--equal", help="Refuse changes that differ from the recipe in this. Repeatable."),
+        list[str] | None,
+        typer.Option("--equal", help="Refuse changes that differ in parameters, flops, tokens or time. Repeatable."),
     ] = None,
     tune: Annotated[
         list[str] | None,
