@@ -62,11 +62,7 @@ def command(
     ] = None,
     equal: Annotated[
         list[str] | None,
-        typer.Option(
-            "--equal",
-            metavar="parameters|flops|tokens|time",
-            help="Refuse changes that differ from the recipe in this. Repeatable.",
-        ),
+        typer.Option("--equal", help="Refuse changes that differ in parameters, flops, tokens or time. Repeatable."),
     ] = None,
     tune: Annotated[
         list[str] | None,

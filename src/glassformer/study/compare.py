@@ -253,13 +253,13 @@ def _executor(how: Execution, plan: StudyPlan, recipe: Recipe, directory: StudyD
         from glassformer.study.running.executors.ray import RayExecutor
 
         return RayExecutor(address=how.address, jobs=how.jobs, gpus_per_trial=0.0 if device == "cpu" else how.gpus_per_trial)
-    gpus, free_bytes = _gpus() if device in ("auto", "cuda") and choose_device("auto").type == "cuda" else ([], 0)
+    gpus, free_bytes = gpus_to_share() if device in ("auto", "cuda") and choose_device("auto").type == "cuda" else ([], 0)
     default = min(cores(), PER_GPU * len(gpus)) if gpus else cores()
     trials = max(len(plan.variants) * max(plan.all_looks), len(plan.tuning_trials()))
     return LocalExecutor(min(how.jobs or default, trials), logs=directory.logs, gpus=gpus, gpu_bytes=free_bytes)
 
 
-def _gpus() -> tuple[list[str], int]:
+def gpus_to_share() -> tuple[list[str], int]:
     """The GPUs to share, as CUDA names them, and the free bytes of the one that has least."""
     import torch
 
