@@ -18,7 +18,7 @@ from glassformer.checks.check_report import CheckReport
 from glassformer.data.data_kinds import PreparedData, data_kind
 from glassformer.data.groups import groups_of
 from glassformer.data.labels.label_batches import encode_texts
-from glassformer.data.pairs.pair_batches import encode_pairs
+from glassformer.data.pairs.pair_batches import encode_pairs, written_text
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.data.tokenizers.two import target_side
@@ -676,7 +676,7 @@ class Run:
             network, items, tools, beams=beams, length_penalty=length_penalty, sampling=sampling, seed=seed
         )
         return [
-            Translation(source, text, ones[0].log_probability, [target.decode(list(one.ids)).strip() for one in ones[1:]])
+            Translation(source, text, ones[0].log_probability, [written_text(target, one.ids) for one in ones[1:]])
             for source, (text, ones) in zip(items.sources, found)
         ]
 
