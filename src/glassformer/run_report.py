@@ -92,7 +92,7 @@ def _several(
 
 def _curves_of(names: Sequence[str], records: Sequence[list[dict[str, Any]]], name: str, metric: Metric | None) -> Figure:
     curves = [
-        Curve(label, _points(one, name) if name == "loss" else None, _points(one, VALIDATION + name))
+        Curve(label, Points.from_records(one, name) if name == "loss" else None, Points.from_records(one, VALIDATION + name))
         for label, one in zip(names, records)
     ]
     return learning_curves(curves, unit=name if metric is None else f"{name} ({metric.unit})")
@@ -152,7 +152,7 @@ def _curves(run: Run, evaluation: Evaluation | None, metric: Metric) -> list[Blo
         blocks.append(FigureBlock(picture, caption=caption, alt=alt, tainted=run.tainted))
     if "perplexity" in {one.name for one in run.recipe.objective.metrics}:
         # the curves of the loss once more, as e to the loss; a loss beyond all numbers is infinite, which shows as a gap
-        points = [_points(records, key) for key in ("loss", VALIDATION + "loss")]
+        points = [Points.from_records(records, key) for key in ("loss", VALIDATION + "loss")]
         with np.errstate(over="ignore"):
             train, validation = (None if one is None else Points(one.steps, np.exp(one.values)) for one in points)
         if train is not None or validation is not None:
@@ -179,8 +179,13 @@ def epochs_of(run: Run) -> float | None:
 
 def _curve(records: list[dict[str, Any]], name: str) -> Curve:
     """One metric: in training, at the evaluations where it was measured there or else at every step, and in validation."""
-    measured = _points(records, TRAIN + name)
-    return Curve("", measured or _points(records, name), _points(records, VALIDATION + name), measured is not None)
+    measured = Points.from_records(records, TRAIN + name)
+    return Curve(
+        "",
+        measured or Points.from_records(records, name),
+        Points.from_records(records, VALIDATION + name),
+        measured is not None,
+    )
 
 
 def _best(curve: Curve, metric: Metric, per_epoch: float | None) -> list[str]:
@@ -201,11 +206,6 @@ def _levels(evaluation: Evaluation | None, name: str) -> dict[str, float]:
         return {}
     values = {baseline: figures[name].value for baseline, figures in evaluation.baselines.items() if name in figures}
     return {baseline: value for baseline, value in values.items() if value is not None}
-
-
-def _points(records: list[dict[str, Any]], key: str) -> Points | None:
-    found = [(record["step"], record[key]) for record in records if key in record]
-    return Points.of(*zip(*found)) if found else None
 
 
 def _cost(run: Run, cost: Cost) -> list[Block]:
