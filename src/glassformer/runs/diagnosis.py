@@ -34,8 +34,8 @@ FLAT = 0.03
 """A loss that fell by less than this share of where it began is flat."""
 ABOVE_START = 1.1
 """A mean training loss above this many times the first one is no learning any more."""
-NOTHING = 0.02
-"""Nats: where such a baseline's loss is below this, nothing is left to learn; so is a share of right answers that near 1."""
+NOTHING, ALL_RIGHT = 0.02, 0.998
+"""Nats, and a share of right answers: where a baseline that reads nothing gets there, nothing is left to learn."""
 READ_NOTHING = ("uniform", "unigram", "prior", "majority")
 """Baselines that say the same whatever they read. A bag of words may be perfect on data that are worth learning."""
 RISEN = 0.03
@@ -168,8 +168,8 @@ def _diverged(train: Sequence[tuple[int, float]], facts: Facts) -> Finding | Non
 
 def _constant(facts: Facts) -> Finding | None:
     values = [value for name, value in facts.baselines.items() if name in READ_NOTHING]
-    best = (min(values) if facts.metric.lower_is_better else 1.0 - max(values)) if values else 1.0
-    if best > NOTHING:
+    constant = min(values) < NOTHING if values and facts.metric.lower_is_better else max(values, default=0.0) >= ALL_RIGHT
+    if not constant:
         return None
     figure = f"{min(values):.4f}" if facts.metric.lower_is_better else f"{max(values):.4f}"
     return Finding(

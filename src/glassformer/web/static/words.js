@@ -10,7 +10,7 @@ const WORDS = new Map([
   ["plan", "what a study fixes before its first run: changes, seeds, looks, margin, metric"],
   ["verdict", "better, worse, same, not decided or invalid, for one change"],
   ["margin", "the smallest difference that matters; a difference whose interval lies within it is \"same\". Fixed before the first run"],
-  ["paired", "two runs with the same seed and the same data: their difference has less noise than that of two any runs"],
+  ["paired", "two runs with the same seed and the same data: their difference has less noise than that of any two runs"],
   ["interim look", "an interim analysis of a study, at a planned number of seeds (`--looks 6,8,12,16`)"],
   ["baseline", "a predictor that needs no network: uniform, unigram, bigram, majority class, bag of words. Every figure stands beside it"],
   ["base recipe", "of a study: the recipe without a change, which each change is compared with (in messages also: the baseline)"],
