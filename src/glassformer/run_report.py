@@ -11,7 +11,8 @@ import numpy as np
 
 from glassformer.assembly import tools_for
 from glassformer.evaluation.results import Evaluation
-from glassformer.figures.curves import NATS, Curve, Points, cost_by_part, learning_curves, loss_by_position
+from glassformer.figures.curves import NATS, Curve, Points, cost_by_part, curve_panels, learning_curves, loss_by_position
+from glassformer.figures.save import SUFFIXES, save_figure
 from glassformer.foundation.config import flatten
 from glassformer.foundation.files import write_atomically
 from glassformer.foundation.metrics import COLLAPSED_TO, TRAIN, VALIDATION, Metric
@@ -42,7 +43,8 @@ def write_report(run: Run, out: Path | str | None = None, *, watch: Watcher = SI
 
 
 def write_curves(folders: Sequence[Path], out: Path | str, *, warn: Callable[[str], None] | None = None) -> Path:
-    """Several runs on one page: how they stand, in what they differ, and their curves in one picture for each metric."""
+    """Several runs on one page: how they stand, in what they differ, and their curves in one picture for each metric; by
+    epoch where all of them count epochs. To a file of pictures (.svg, .png, .pdf) the curves go alone, side by side."""
     runs = [RunDirectory(Path(folder)) for folder in folders]
     for run in runs:
         run.require()
@@ -51,6 +53,11 @@ def write_curves(folders: Sequence[Path], out: Path | str, *, warn: Callable[[st
         names = [str(run.root) for run in runs]
     records = [MetricsLog(run.metrics_file).read(warn) for run in runs]
     settings = [flatten(run.read_recipe()) for run in runs]
+    per_epoch = [
+        run.read_environment().get("steps_per_epoch") if own.get("training.epochs") else None
+        for run, own in zip(runs, settings)
+    ]
+    by = "epoch" if all(per_epoch) else "step"
     differing = [
         key
         for key in dict.fromkeys(key for one in settings for key in one)
@@ -63,17 +70,21 @@ def write_curves(folders: Sequence[Path], out: Path | str, *, warn: Callable[[st
         shown = [str(own.get(key, "")) for key in differing]
         rows.append([name, progress["status"], progress.get("step"), None if value is None else round(value, 4), *shown])
     header = ["run", "status", "step", "last validation", *differing]
-    pictures: list[Block] = []
+    panels: dict[str, list[Curve]] = {}
     keys = dict.fromkeys(key for one in records for record in one for key in record if key.startswith(VALIDATION))
     described = {one.name: one for one in map(metric_of, runs)}
     for name in dict.fromkeys(["loss", *(key.removeprefix(VALIDATION) for key in keys if not key.endswith(COLLAPSED_TO))]):
-        curves = [
-            Curve(label, _points(one, name) if name == "loss" else None, _points(one, VALIDATION + name))
-            for label, one in zip(names, records)
-        ]
-        caption = f"{name.capitalize()} by step; lines with marks are validation."
+        curves = [_curve(one, name, label) for label, one in zip(names, records)]
         unit = f"{name} ({described[name].unit})" if name in described else name
-        pictures.append(FigureBlock(learning_curves(curves, unit=unit), caption=caption, alt=caption))
+        panels[unit] = [curve.scaled(1 / (one or 1)) if by == "epoch" else curve for curve, one in zip(curves, per_epoch)]
+    if Path(out).suffix.lower() in SUFFIXES:
+        save_figure(curve_panels(panels, by=by), Path(out))
+        return Path(out)
+    pictures: list[Block] = []
+    for unit, curves in panels.items():
+        caption = f"{unit.capitalize()} by {by}; dotted lines are training, lines with marks validation."
+        drawn = learning_curves(curves, unit=unit, steps_per_epoch=1.0 if by == "epoch" else None)
+        pictures.append(FigureBlock(drawn, caption=caption, alt=caption))
     page = Page(title=f"{len(runs)} runs", subtitle=", ".join(names), sections=[Table(header, rows), *pictures])
     write_atomically(Path(out), render(page))
     return Path(out)
@@ -158,10 +169,10 @@ def epochs_of(run: Run) -> float | None:
     return known if run.recipe.training.epochs is not None and isinstance(known, int | float) and known > 0 else None
 
 
-def _curve(records: list[dict[str, Any]], name: str) -> Curve:
+def _curve(records: list[dict[str, Any]], name: str, label: str = "") -> Curve:
     """One metric: in training, at the evaluations where it was measured there or else at every step, and in validation."""
     measured = _points(records, TRAIN + name)
-    return Curve("", measured or _points(records, name), _points(records, VALIDATION + name), measured is not None)
+    return Curve(label, measured or _points(records, name), _points(records, VALIDATION + name), measured is not None)
 
 
 def _best(curve: Curve, metric: Metric, per_epoch: float | None) -> list[str]:

@@ -20,10 +20,15 @@ if TYPE_CHECKING:
 def command(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN|STUDY...", help="A run, a study, or several runs (their loss curves in one plot)."),
+        typer.Argument(metavar="RUN|STUDY...", help="A run, a study, or several runs (their curves in one plot)."),
     ],
     out_: Annotated[
-        Path | None, typer.Option("--out", metavar="PAGE.html", help="File to write; default report.html in the folder.")
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="PAGE.html",
+            help="File to write; default report.html in the folder. Several runs: also .svg, .png or .pdf, their curves.",
+        ),
     ] = None,
     plugin: Plugin = None,
     json: Json = False,

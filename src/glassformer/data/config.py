@@ -95,7 +95,7 @@ class DataConfig(Config):
     """Your own text: a file, a folder, or `-` for standard input; for translation also two files with a comma between them,
     the source's first. Relative to the working directory, or else to the recipe's folder."""
     validation: str | None = None
-    """A separate validation file; then no share is held out."""
+    """A separate validation file, or for labels the name of one of the set's test files; then no share is held out."""
     test: str | None = None
     """A separate test file; then no share is held out."""
     split: SplitConfig = SplitConfig()
