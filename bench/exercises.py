@@ -36,9 +36,10 @@ def optimizers(out: Path, encoder: str, steps: int | None) -> dict[str, Any]:
             for key in ("step", "train_loss", "train_accuracy", "validation_loss", "validation_accuracy")
             if all(key in record for record in kept)
         }
-    from glassformer.run_report import write_curves
+    from glassformer.figures.save import save_figure
+    from glassformer.run_report import curves_figure
 
-    write_curves([out / "optimizers" / name for name in RATE], out / "exercises-optimizers.svg")
+    save_figure(curves_figure([out / "optimizers" / name for name in RATE]), out / "exercises-optimizers.svg")
     return found
 
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from glassformer.checks.check_report import CheckReport
 from glassformer.data.data_kinds import PreparedData, data_kind
 from glassformer.data.groups import groups_of
 from glassformer.data.labels.label_batches import encode_texts
-from glassformer.data.pairs.pair_batches import encode_pairs
+from glassformer.data.pairs.pair_batches import encode_pairs, written_text
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.data.tokenizers.two import target_side
@@ -33,7 +33,7 @@ from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime, choose_device, generation_precision
 from glassformer.generation.sampling import Sampling
-from glassformer.generation.texts import Sample, generate_texts, prompt_ids
+from glassformer.generation.texts import Sample, generate_texts, prompt_ids, shortened
 from glassformer.generation.translation import Translation
 from glassformer.lens.look import Look
 from glassformer.model.kernels import read_triton_ahead
@@ -51,8 +51,11 @@ from glassformer.runs.diagnosis import Finding, diagnosis_of
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.film import read_snapshot
 from glassformer.runs.overview import in_html, in_one_line, progress_of, summary_of
-from glassformer.runs.records import MetricsLog
+from glassformer.runs.records import MetricsLog, frame_of
 from glassformer.runs.weights import load_weights, saved_tensors, take_weights
+
+if TYPE_CHECKING:
+    import pandas
 
 
 def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), recheck: bool = True, watch: Watcher = SILENT) -> Run:
@@ -118,6 +121,13 @@ class Run:
     def metrics(self) -> list[dict[str, Any]]:
         """Every record of the run, in order."""
         return MetricsLog(self.directory.metrics_file).read(self._say_once)
+
+    def frame(self) -> pandas.DataFrame:
+        """The records as a pandas DataFrame, a row per step: the validation metrics of a step stand beside its loss."""
+        by_step: dict[int, dict[str, Any]] = {}
+        for record in self.metrics():
+            by_step.setdefault(record["step"], {}).update(record)
+        return frame_of(list(by_step.values()))
 
     def checkpoint(self, which: str | int = "last") -> Checkpoint:
         """``last``, ``best``, or a step. Without optimizer state if no optimizer file is intact, which is reported."""
@@ -683,7 +693,7 @@ class Run:
             network, items, tools, beams=beams, length_penalty=length_penalty, sampling=sampling, seed=seed
         )
         return [
-            Translation(source, text, ones[0].log_probability, [target.decode(list(one.ids)).strip() for one in ones[1:]])
+            Translation(source, text, ones[0].log_probability, [written_text(target, one.ids) for one in ones[1:]])
             for source, (text, ones) in zip(items.sources, found)
         ]
 
@@ -706,6 +716,19 @@ class Run:
             model = model.to(torch.bfloat16)
         self._generator = (checkpoint.step, precision, model)
         return model
+
+    def opening_text(self, most: int) -> str | None:
+        """The beginning of the validation data, at most ``most`` tokens; None where there are none, or they are not here."""
+        try:
+            if "validation" not in self.data.names:
+                return None
+            items = self.data.split("validation")
+        except GlassformerError:
+            return None
+        text = str(items.texts[0]) if hasattr(items, "texts") else None
+        if hasattr(items, "tokens"):
+            text = self.tokenizer.decode([int(token) for token in items.tokens[: 2 * most]]).strip()
+        return shortened(text, self.tokenizer, min(most, self.recipe.model.context)) or None if text else None
 
     def look(
         self,

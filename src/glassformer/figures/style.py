@@ -47,6 +47,7 @@ _SETTINGS: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.formatter.useoffset": False,
     "lines.linewidth": 1.8,
+    "pdf.fonttype": 42,  # TrueType: publishers refuse matplotlib's default, Type 3
     "svg.fonttype": "none",  # text stays text: small files, and a page can be searched
     "svg.hashsalt": "glassformer",  # names inside the file do not change from one drawing to the next
     "text.parse_math": False,  # a token may hold dollar signs; an axis with powers needs a formatter without them

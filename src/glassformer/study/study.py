@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Literal, final
 
 import numpy as np
 
@@ -26,21 +26,37 @@ from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.metrics import Metric
 from glassformer.pages.page import Cell, cell_text
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.records import MetricsLog, frame_of
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.history.attempts import attempts_of, ledger_of
 from glassformer.study.history.ledger import Attempt, Earlier
+from glassformer.study.planning.conditions import joined, unequal
 from glassformer.study.planning.plan import BASE, StudyPlan
 from glassformer.study.planning.variant_facts import Facts, VariantBook
-from glassformer.study.reporting.study_notes import notes_of, notes_of_trials, remarks_of_trials, share_spent
+from glassformer.study.reporting.study_notes import (
+    conditions_of,
+    conditions_of_trials,
+    notes_of,
+    notes_of_trials,
+    remarks_of_trials,
+    share_spent,
+)
 from glassformer.study.reporting.wording import LEAK_FOUND, NOT_JUDGED, STEP_FOUND
 from glassformer.study.running.trial_results import TrialResult, gather_trials, metric_of, read_trial
 from glassformer.study.statistics.evidence import Problem, Trials
 from glassformer.study.statistics.selection_variance import tuning_variance
+from glassformer.study.statistics.steps_worth import Ruler, StepsWorth, curve_ruler, steps_worth
 from glassformer.study.statistics.verdict import RULES, Verdict, decide
 from glassformer.study.values_file import StudyValues, read_values, write_values
 
 if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
     from glassformer.run import Run
+
+STEPS = "training.steps"
 
 
 @final
@@ -99,13 +115,16 @@ class Study:
         leaks = {name: self.plan.all_looks[0] for name in self.book.variants if self.withheld(name)}
         exploratory = [change.name for change in self.plan.changes if change.exploratory]
         trials, weights = gather_trials(self.results, self.metric, leaks=leaks, exploratory=exploratory)
-        seed_values, tokens_per_second = dict[str, Floats](), dict[str, float | None]()
+        seed_values = dict[str, Floats]()
+        tokens_per_second, tokens = dict[str, float | None](), dict[str, float | None]()
         for name in trials:
             done = self.finished(name)
             measured = [] if self.withheld(name) else [one.units for one in done if one.units is not None]
             seed_values[name] = np.array([metric_of(units, self.metric) for units in measured])
             rates = [one.tokens_per_second for one in done if one.tokens_per_second]
             tokens_per_second[name] = float(np.mean(rates)) if rates else None
+            drawn = [one.tokens for one in done if one.tokens]
+            tokens[name] = float(np.mean(drawn)) if drawn else None
         evaluations = [one.evaluation for rows in self.results.values() for one in rows if one.evaluation is not None]
         return StudyValues(
             self._with_tuning_variance(trials, seed_values),
@@ -117,6 +136,8 @@ class Study:
             tuple(notes_of_trials(self)),
             remarks_of_trials(self),
             next((one.groups for one in evaluations if one.groups is not None and len(one.groups) == len(weights)), None),
+            tokens,
+            conditions_of_trials(self),
         )
 
     @property
@@ -146,9 +167,9 @@ class Study:
         )
 
     def _annotated(self, trials: Trials) -> Trials:
-        """With the description of its leak, and earlier studies of it."""
+        """With the description of its leak, earlier studies of it, and what else differs from the baseline."""
         facts = self.book.variants.get(trials.name)
-        return replace(
+        found = replace(
             trials,
             problems=_separate_step_differences(trials.problems, facts),
             leak=facts.cheats.rstrip(".") if facts else "",
@@ -156,7 +177,13 @@ class Study:
             leaks_once_trained=facts is not None and facts.leaks_once_trained,
             leaks_in_step=facts is not None and facts.leaks_in_step,
             earlier=self.earlier.get(trials.name, Earlier()),
+            conditions=() if trials.name == BASE else tuple(conditions_of(self, trials.name)),
         )
+        missed = unequal(self.plan.equal, self.costs(BASE), self.costs(trials.name))
+        if not missed:
+            return found
+        problems = {**dict.fromkeys(range(trials.seeds), Problem.UNEQUAL), **found.problems}
+        return replace(found, problems=problems, unequal=joined([one.text for one in missed]))
 
     @cached_property
     def earlier(self) -> dict[str, Earlier]:
@@ -263,7 +290,6 @@ class Study:
         words = {BASE: "", **{verdict.variant: verdict.verdict for verdict in self.verdicts}}
         rows = []
         for name in self.plan.variants:
-            facts, spent, rate = self.book.variants.get(name), self.values.spent[name], self.values.tokens_per_second[name]
             seeds, failed = len(self.seed_values(name)), len(self.values.trials[name].problems)
             if not self._trials_deleted:  # those of a variant that leaks are counted, too
                 seeds, failed = len(self.finished(name)), sum(one.problem is not None for one in self.results[name])
@@ -275,16 +301,25 @@ class Study:
                     "failed": failed,
                     self.metric.name: self._mean_with_interval(name).to_dict(),
                     "difference": Estimate(0.0).to_dict() if name == BASE else self.verdict(name).difference.to_dict(),
-                    # what was really run: of the planned steps the share ``spent``
-                    "parameters": facts and facts.parameters,
-                    "flops": facts and round(spent * facts.flops),
-                    "memory_bytes": facts and facts.memory_bytes,
-                    "tokens": facts and round(spent * facts.tokens),
-                    "tokens_per_second": rate,
-                    "seconds": spent * facts.tokens / rate if facts and rate else None,
+                    **self.costs(name),
                 }
             )
         return rows
+
+    def costs(self, variant: str) -> dict[str, Any]:
+        """What one run of a variant really cost: tokens as its batches had them, FLOPs of as many; None where not known."""
+        facts, rate = self.book.variants.get(variant), self.values.tokens_per_second[variant]
+        planned = self.values.spent[variant] * facts.tokens if facts else 0.0
+        tokens = (self.values.tokens.get(variant) or planned) if facts else 0.0
+        flops = self.values.spent[variant] * facts.flops * (tokens / planned if planned else 1.0) if facts else 0.0
+        return {
+            "parameters": facts and facts.parameters,
+            "flops": facts and round(flops),
+            "memory_bytes": facts and facts.memory_bytes,
+            "tokens": facts and round(tokens),
+            "tokens_per_second": rate,
+            "seconds": tokens / rate if facts and rate else None,
+        }
 
     def _mean_with_interval(self, variant: str) -> Estimate:
         if self.withheld(variant):
@@ -306,6 +341,39 @@ class Study:
             return {}
 
     @cached_property
+    def ruler(self) -> Ruler | None:
+        """The baseline at several numbers of steps: changes that set nothing but training.steps, else its own curve."""
+        facts, metric = self.book.variants.get(BASE), self.metric
+        if facts is None or self._trials_deleted or self.withheld(BASE):
+            return None
+        others = {one.set[STEPS]: one.name for one in self.plan.changes if {*one.set} == {STEPS}}
+        names = dict(sorted({facts.steps: BASE, **others}.items()))
+        seeds = min(len(self.seed_values(name)) for name in names.values())
+        if others and seeds > 1:
+            values = np.stack([self.seed_values(name)[:seeds] for name in names.values()], axis=1)
+            return Ruler(tuple(names), values, facts.steps, metric.lower_is_better)
+        places = [RunDirectory(self.directory.trial(one.trial)).metrics_file for one in self.finished(BASE)]
+        logs = [MetricsLog(place).read() for place in places]
+        curves = [{one["step"]: float(one[metric.recorded]) for one in log if metric.recorded in one} for log in logs]
+        return curve_ruler(curves, facts.steps, lower_is_better=metric.lower_is_better)
+
+    @cached_property
+    def worth(self) -> list[StepsWorth]:
+        """What each decided difference is worth in steps of the baseline; empty without a ruler."""
+        if self.ruler is None:
+            return []
+        sign, speeds, found = -1.0 if self.metric.lower_is_better else 1.0, self.values.tokens_per_second, []
+        for one in self.verdicts:
+            ends = (one.difference.value, one.difference.low, one.difference.high)
+            if one.verdict not in ("better", "worse") or None in ends or {*self.plan.settings(one.variant)} == {STEPS}:
+                continue
+            value, *bounds = (sign * float(end) for end in ends if end is not None)
+            gain = Estimate(value, min(bounds), max(bounds), one.difference.n)
+            own, base = speeds[one.variant], speeds[BASE]
+            found.append(steps_worth(one.variant, gain, self.ruler, own / base if own and base else None))
+        return found
+
+    @cached_property
     def notes(self) -> list[str]:
         """Caveats about the table."""
         now = {one.variant: one.verdict for one in self.verdicts}
@@ -322,6 +390,7 @@ class Study:
             "margin": self.plan.same_within,
             "table": self.table,
             "notes": self.notes,
+            "worth": [one.to_dict() for one in self.worth],
             "failures": [{"variant": name, "seed": seed, "reason": why} for (name, seed), why in self.failures.items()],
             "plan": self.plan.to_dict(),
             **({"tuning": self.tuning_table} if self.tuning_table else {}),
@@ -341,6 +410,40 @@ class Study:
         from glassformer.study.reporting.study_report import write_report
 
         return write_report(self, out)
+
+    def rows_by_seed(self) -> list[dict[str, Any]]:
+        """One row per finished trial: variant, seed, the judged metric; without variants whose results are withheld."""
+        rows = []
+        for name in self.plan.variants:
+            seeds = [one.trial.seed for one in self.finished(name) if one.units is not None]
+            values = self.seed_values(name)
+            known = seeds if len(seeds) == len(values) else self.plan.seed_numbers
+            rows += [{"variant": name, "seed": seed, self.metric.name: float(value)} for seed, value in zip(known, values)]
+        return rows
+
+    def frame(self, by: Literal["variant", "seed"] = "variant") -> pandas.DataFrame:
+        """The table as a pandas DataFrame: a row per variant, with the ends of each interval; or a row per trial."""
+        return frame_of(self.rows_by_seed() if by == "seed" else self.flat_table())
+
+    def flat_table(self) -> list[dict[str, Any]]:
+        """``table`` with plain cells: an estimate becomes its value, ``_low`` and ``_high``."""
+        rows = []
+        for row in self.table:
+            cells: dict[str, Any] = {}
+            for key, value in row.items():
+                if isinstance(value, dict):
+                    cells |= {key: value["value"], f"{key}_low": value["low"], f"{key}_high": value["high"]}
+                else:
+                    cells[key] = value
+            rows.append(cells)
+        return rows
+
+    def figure(self, what: str = "differences") -> Figure:
+        """``differences`` from the baseline, learning ``curves`` with bands over seeds, ``cost`` against quality, or the
+        ``values`` of every seed."""
+        from glassformer.study.reporting.study_report import study_figure
+
+        return study_figure(self, what)
 
     def header(self) -> list[str]:
         return ["variant", "verdict", "seeds", self.metric.name, "difference", "parameters", "FLOPs", "memory", "tokens/s"]
@@ -366,7 +469,8 @@ class Study:
         rows = [self.header(), *([cell_text(cell) for cell in row] for row in self.cells())]
         tried = [[cell_text(cell) for cell in row] for row in self.tuning_cells()]
         settings = ["Settings tried:", text_table(tried), ""] if tried else []
-        return "\n".join([*settings, text_table(rows), "", *self.sentences(), *(["", *self.notes] if self.notes else [])])
+        words = [*self.sentences(), *(one.sentence for one in self.worth)]
+        return "\n".join([*settings, text_table(rows), "", *words, *(["", *self.notes] if self.notes else [])])
 
     def sentences(self, *, details: bool = False) -> list[str]:
         """The verdicts, a line each; with ``details``, their details below."""
