@@ -816,4 +816,4 @@ class Run:
         return in_one_line(self.summary())
 
     def _repr_html_(self) -> str:
-        return in_html(self.summary())
+        return in_html(self.directory, self.diagnosis())

@@ -13,7 +13,7 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 
 from glassformer.figures.save import printable
-from glassformer.figures.style import GRID, INK, PALETTE, SOFT, new_axes, styled
+from glassformer.figures.style import GRID, INK, PALETTE, SOFT, Drawing, new_axes, styled
 from glassformer.foundation.estimate import Estimate
 
 # From nothing to all: lightness falls (on a dark page, rises) all the way, and hue only goes between yellow and blue, which
@@ -53,7 +53,7 @@ def draw_grid(weights_LHTS: np.ndarray, *, layers: Sequence[int], title: str = "
     count, heads = weights_LHTS.shape[:2]
     side = min(1.9, 14.0 / max(heads, 1))
     with styled():
-        figure = Figure(figsize=(side * heads + 0.7, side * count + 0.6), layout="constrained")
+        figure = Drawing(figsize=(side * heads + 0.7, side * count + 0.6), layout="constrained")
         axes = figure.subplots(count, heads, squeeze=False)
         for row, layer in enumerate(layers):
             for head in range(heads):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.figures.style import PALETTE, log_axis
+from glassformer.figures.style import PALETTE, Drawing, log_axis
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,9 +31,8 @@ MANY_KEYS = 40  # bars beyond this become a line
 
 def empty_figure(columns: int, *, title: str, width: float = 4.6, height: float = 3.8) -> tuple[Figure, list[Any]]:
     """A figure with panels side by side, not known to pyplot, so that nothing stays open."""
-    from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width * columns, height), layout="constrained")
+    figure = Drawing(figsize=(width * columns, height), layout="constrained")
     figure.suptitle(title, fontsize=12)
     axes = [figure.add_subplot(1, columns, place + 1) for place in range(columns)]
     for axis in axes:

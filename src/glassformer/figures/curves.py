@@ -6,7 +6,7 @@ Takes numbers only; knows nothing of runs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,12 @@ class Points:
     @classmethod
     def of(cls, steps: Sequence[float], values: Sequence[float] | Sequence[Sequence[float]]) -> Points:
         return cls(np.asarray(steps, dtype=np.float64), np.asarray(values, dtype=np.float64))
+
+    @classmethod
+    def from_records(cls, records: Iterable[Mapping[str, Any]], key: str) -> Points | None:
+        """The values of a key by step; None where no record has it."""
+        found = [(record["step"], record[key]) for record in records if key in record]
+        return cls.of(*zip(*found)) if found else None
 
     def __post_init__(self) -> None:
         if self.steps.ndim != 1 or self.values.shape[-1:] != self.steps.shape or self.values.ndim not in (1, 2):

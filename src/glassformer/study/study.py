@@ -484,6 +484,8 @@ class Study:
         return f"Study({str(self.folder)!r}, {words})"
 
     def _repr_html_(self) -> str:
+        from glassformer.figures.save import inline_svg
+
         head = "".join(f"<th>{escape(name)}</th>" for name in self.header())
         body = "".join(
             "<tr>" + "".join(f"<td>{escape(cell_text(cell))}</td>" for cell in row) + "</tr>" for row in self.cells()
@@ -492,7 +494,8 @@ class Study:
             f"<li><b>{escape(one.verdict)}</b> {escape(one.sentence)}{_details_html(one.details)}</li>" for one in self.verdicts
         )
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><ul>{items}</ul>{notes}"
+        drawn = inline_svg(self.figure("differences"), label="differences from the baseline", prefix="study-")
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><ul>{items}</ul>{drawn}{notes}"
 
 
 def over_seeds(values: Sequence[float] | Floats) -> Estimate:
