@@ -358,27 +358,35 @@ def train(
 
         def evaluate() -> dict[str, float]:
             gather()
-            return _validation(network, data, recipe, stop, group)
+            with optimizers.evaluating(network):
+                return _validation(network, data, recipe, stop, group)
+
+        def sample(at: int) -> None:
+            with optimizers.evaluating(network):
+                group.once(lambda: _say_sample(network, data, recipe, samples, watch))
 
         def film(at: int) -> None:
             gather()
-            group.once(lambda: save_snapshot(folder, at, saved_tensors(network)))
+            with optimizers.evaluating(network):
+                group.once(lambda: save_snapshot(folder, at, saved_tensors(network)))
 
         def save(state: TrainingState) -> None:
             gather()
-            tensors, memory = saved_tensors(network), {name: whole(one) for name, one in optimizers.tensors().items()}
-            if group.place.world > 1:  # a device that miscalculates is named instead of saved
-                group.require_same({f"weights after step {state.step}": sum_of_bits({**tensors, **memory})})
+            with optimizers.evaluating(network) as trained:
+                tensors, memory = saved_tensors(network), {name: whole(one) for name, one in optimizers.tensors().items()}
+                memory |= trained
+                if group.place.world > 1:  # a device that miscalculates is named instead of saved
+                    group.require_same({f"weights after step {state.step}": sum_of_bits({**tensors, **memory})})
 
-            def write() -> None:
-                log.sync()
-                written = save_checkpoint(folder, Checkpoint(state.step, tensors, memory, state.to_dict()))
-                best = state.best_step if recipe.checkpoint.best else None
-                prune(folder, keep=recipe.checkpoint.keep, also={step for step in [best] if step is not None})
-                if on_save is not None:
-                    on_save(written)
+                def write() -> None:
+                    log.sync()
+                    written = save_checkpoint(folder, Checkpoint(state.step, tensors, memory, state.to_dict()))
+                    best = state.best_step if recipe.checkpoint.best else None
+                    prune(folder, keep=recipe.checkpoint.keep, also={step for step in [best] if step is not None})
+                    if on_save is not None:
+                        on_save(written)
 
-            group.once(write)
+                group.once(write)
 
         trainer = Trainer(
             step,
@@ -392,7 +400,7 @@ def train(
                 evaluate=evaluate if "validation" in data.names else None,
                 record=record,
                 save=save,
-                evaluated=lambda at: group.once(lambda: _say_sample(network, data, recipe, samples, watch)),
+                evaluated=sample,
                 agree=group.largest if group.place.world > 1 else None,
                 recorded=lambda at: group.once(
                     lambda: next((r for r in log.read(say_once) if r["step"] == at and metric.recorded in r), None)
