@@ -48,7 +48,7 @@ def test_every_variant_of_training_resumes_bit_by_bit(slot: str, name: str, tiny
     tiny["training"] |= {slot.rpartition(".")[2]: name}
     whole, _ = resumed(tiny, tmp_path)
     saved = load_checkpoint(whole.checkpoint(6))
-    averages = slot == AVERAGES.path and name != "none" or name == "schedule_free"
+    averages = (slot == AVERAGES.path and name != "none") or name == "schedule_free"
     trained = {key.removesuffix("/trained"): one for key, one in saved.optimizer.items() if key.endswith("/trained")}
     assert bool(trained) is averages
     assert all(not trained[key].equal(saved.model[key]) for key in trained)

@@ -44,7 +44,7 @@ SLOTS = (
     *(path for path in Slot.every if path.startswith("model.") and path.split(".")[1] in ModelConfig.model_fields),
     CROSS_SLOT,
 )
-"""The slots of a model's parts: those of its config, those inside a part (``model.mixer.qk``), and that of an encoder-decoder."""
+"""The slots of a model's parts: those of its config, those inside a part (``model.mixer.qk``), that of an encoder-decoder."""
 LONGER = 5
 """Positions beyond the context at which a variant without weights of single positions is tried."""
 CLOSE = 1e-9
@@ -206,7 +206,9 @@ def paired(path: str, name: str) -> Iterator[VariantExample]:
     if path.removeprefix("model.") in LISTS:
         last = 1 if path == "model.positions" and POSITIONS.get(name).applies_to == "embedding" else 2
         examples += [VariantExample(path, name, settings, entry=entry) for entry in range(last)]
-    for example in (replace(one, causal=causal) for one in examples for causal in ((True,) if path == CROSS_SLOT else (True, False))):
+    for example in (
+        replace(one, causal=causal) for one in examples for causal in ((True,) if path == CROSS_SLOT else (True, False))
+    ):
         if _fits(example):
             yield example
 
@@ -345,7 +347,8 @@ def _read_further(variant: VariantExample, model: Transformer, ids_BT: Tensor, s
         distance <= CLOSE * largest(scores), f"a longer model.context changes the scores of short rows by {distance:.1g}."
     )
     variant.require(
-        bool(variant.scores(longer, variant.ids(SIZES["context"] + LONGER)).isfinite().all()), "a score beyond the context is not finite."
+        bool(variant.scores(longer, variant.ids(SIZES["context"] + LONGER)).isfinite().all()),
+        "a score beyond the context is not finite.",
     )
 
 
@@ -440,7 +443,10 @@ def check_save_and_load(variant: VariantExample) -> None:
     model, fresh = variant.model(seed=3).eval(), variant.model(seed=4).eval()
     data = safetensors.torch.save({name: tensor.contiguous().clone() for name, tensor in model.state_dict().items()})
     fresh.load_state_dict(safetensors.torch.load(data), strict=True)
-    variant.require(torch.equal(*(variant.scores(one, variant.ids()) for one in (model, fresh))), "a saved and loaded model gives other scores.")
+    variant.require(
+        torch.equal(*(variant.scores(one, variant.ids()) for one in (model, fresh))),
+        "a saved and loaded model gives other scores.",
+    )
 
 
 def check_learning(variant: VariantExample) -> None:

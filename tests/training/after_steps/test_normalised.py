@@ -11,7 +11,14 @@ from glassformer.training.after_steps.normalised import NormalisedConfig
 
 
 def test_rows_that_read_and_columns_that_write_the_stream_have_length_one() -> None:
-    sizes = {"width": 12, "heads": 3, "layers": 1, "context": 5, "head": "untied", "feedforward": {"kind": "experts", "inner": 7}}
+    sizes = {
+        "width": 12,
+        "heads": 3,
+        "layers": 1,
+        "context": 5,
+        "head": "untied",
+        "feedforward": {"kind": "experts", "inner": 7},
+    }
     model = build_model(ModelConfig.parse(sizes), 11, seed=1)
     gains = model.blocks[0].attention_norm.weight.clone()
     NormalisedConfig().build(model, dict(model.named_parameters()))()

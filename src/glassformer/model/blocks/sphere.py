@@ -20,7 +20,7 @@ from glassformer.model.tap import STREAM, Tap
 @BLOCKS.variant("sphere")
 @final
 class SphereConfig(BlockConfig):
-    """x = u(x + a (u(part(x)) - x)), u(x) = x / ||x||: a step of size a on the sphere, trained by channel (nGPT, Loshchilov 2024).
+    """x = u(x + a (u(part(x)) - x)), u(x) = x / ||x||: a step a on the sphere, trained by channel (nGPT, Loshchilov 2024).
 
     No norm inside; the feed-forward reads sqrt(width) x, which sets the paper's scale of its gate. The norm before the head
     takes the place of its scale of each token's score. Whole nGPT: ``model.norm: rms``, ``model.mixer.qk: l2``,

@@ -17,7 +17,7 @@ from glassformer.model.slots import HEADS, HeadConfig, LinearHead, needs_the_voc
 @HEADS.variant("ahead")
 @final
 class AheadConfig(HeadConfig):
-    """The tied head; in training, maps x + W_j x of its vectors also predict the 2nd, 3rd, ... token after (Gloeckle et al. 2024).
+    """The tied head; in training, x + W_j x also predict the 2nd, 3rd, ... token after each (Gloeckle et al. 2024).
 
     Their cross-entropy is the own loss ``ahead``: a mean over the ``tokens`` - 1 distances, trained with ``weight``, logged
     apart and in no metric. The paper gives each distance a layer, here it is one matrix; all share the embedding's. Evaluation

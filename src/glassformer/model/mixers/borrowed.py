@@ -21,7 +21,7 @@ from glassformer.model.tap import BY_HEAD, Tap
 @MIXERS.variant("borrowed")
 @final
 class BorrowedConfig(MixerConfig):
-    """softmax(q k') v with the keys and values of the nearest ``dot`` layer before it (CLA, Brandon et al. 2024; YOCO, Sun 2024).
+    """softmax(q k') v with the keys and values of the nearest ``dot`` layer before it (CLA, Brandon 2024; YOCO, Sun 2024).
 
     ``mixer: [dot, borrowed]`` halves the cache: this layer has queries of its own and stores nothing. Kv heads, window and
     masks are the lender's. ``qk`` must suit the lender's keys and have no weights (``{kind: rms, learned: false}``).

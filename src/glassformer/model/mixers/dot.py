@@ -130,7 +130,15 @@ class DotConfig(DotSettings):
         {"scale": 1.0},
         {"masked": [0, 3]},
         {"window": 3},
-        {"kv_heads": 1, "window": 2, "qk": "rms", "values": "embedding", "scores": "softcap", "normaliser": "sink", "output": "gate"},
+        {
+            "kv_heads": 1,
+            "window": 2,
+            "qk": "rms",
+            "values": "embedding",
+            "scores": "softcap",
+            "normaliser": "sink",
+            "output": "gate",
+        },
     )
 
 
