@@ -96,7 +96,7 @@ class DataConfig(Config):
     the source's first; a folder saved by the library `datasets`, or `hf:NAME:CONFIG` of the Hugging Face hub, `#SPLIT` at its
     end. Relative to the working directory, or else to the recipe's folder."""
     validation: str | None = None
-    """A separate validation file; then no share is held out."""
+    """A separate validation file, or for labels the name of one of the set's test files; then no share is held out."""
     test: str | None = None
     """A separate test file; then no share is held out."""
     split: SplitConfig = SplitConfig()

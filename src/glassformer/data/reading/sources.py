@@ -46,7 +46,8 @@ def find_sources(data: DataConfig, *, input_sha256: str | None = None) -> DataSo
         found = DataSources(train=source_at(data.path, data, input_sha256=input_sha256))
         left_out = _left_out(found.train, Path(data.path).expanduser(), data.files)
         found = replace(found, notes=(left_out,) if left_out else ())
-    validation = source_at(data.validation, data) if data.validation else found.validation
+    of_labels = found.labelled is not None and data.validation in found.labelled.tests  # says nothing of the plain text
+    validation = source_at(data.validation, data) if data.validation and not of_labels else found.validation
     vocabulary = tuple(source_at(path, data) for path in data.vocabulary) or found.vocabulary
     questions = _questions(data.questions) if data.questions else found.questions
     if data.questions and not data.vocabulary:  # signs that only questions have
@@ -68,7 +69,10 @@ def find_label_sources(data: DataConfig) -> LabelSources:
     if found is None:
         assert data.path is not None
         found = LabelSources(_label_source_at(data.path, data))
-    if data.validation:
+    if data.validation and data.validation in found.tests:
+        rest = {name: test for name, test in found.tests.items() if name != data.validation}
+        found = replace(found, validation=found.tests[data.validation], tests=rest)
+    elif data.validation:
         found = replace(found, validation=_label_source_at(data.validation, data))
     if data.test and data.test in found.tests:
         return replace(found, tests={data.test: found.tests[data.test]})
