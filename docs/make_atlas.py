@@ -32,10 +32,10 @@ def results() -> str:
     atlas, records = Atlas.load(), Records.load([records_folder()])
     found = cells(atlas, records)
     known = document(atlas, records, found)
-    summary, columns = known["summary"], [(one["size"], one["text"]) for one in known["columns"]]
+    summary, columns = known["summary"], [(one["size"], one["text"]) for one in known["columns"] if one["base"] == "modern"]
     if not summary["cells"]:
         return "No cell has been run yet: every row is *open*.\n"
-    by_place = {(cell.row.name, cell.size, cell.text): cell for cell in found}
+    by_place = {(cell.row.name, cell.size, cell.text): cell for cell in found if cell.base == "modern"}
     judged = [row for row in known["rows"] if any(cell.row.name == row["name"] and cell.word != "open" for cell in found)]
     judged.sort(key=lambda row: (row["role"] != "row", row["role"], row["family"], row["title"]))
     names = [f"{size}: {atlas.protocol.texts[text].title}" for size, text in columns]
@@ -43,10 +43,11 @@ def results() -> str:
     lines = [
         f"{s['rows']} changes in {s['cells']} cells from {s['runs']} runs. Placebos: {s['placebo_false_words']} of "
         f"{s['placebo_cells']} cells got a word. Rulers: {s['rulers_found']} of {s['ruler_cells']} found. Positive controls: "
-        f"{s['controls_invalid']} of {s['control_cells']} invalid. By chance about {s['expected_false_words']} words would be false.",
+        f"{s['controls_invalid']} of {s['control_cells']} invalid. By chance about {s['expected_false_words']} words would be "
+        "false.",
         "",
-        "Differences from the baseline in thousandths of a nat per byte with corrected 95 % intervals; less is better. *Worth*: in "
-        "steps of the baseline, on the first text. *Rate*: whether the learning rate was tuned for the row.",
+        "Differences from the baseline in thousandths of a nat per byte with corrected 95 % intervals; less is better. "
+        "*Worth*: in steps of the baseline, on the first text. *Rate*: whether the learning rate was tuned for the row.",
         "",
         f"| change | {' | '.join(names)} | worth | with size | rate |",
         f"|---|{'---|' * len(names)}---|---|---|",

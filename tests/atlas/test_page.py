@@ -61,7 +61,7 @@ def test_recheck_says_equal_or_by_how_much(small: Atlas) -> None:
         return InlineExecutor(perform)
 
     records = Records()
-    Portion(small, records, io.StringIO(), executor).run([("swiglu", "wikitext-2", "XS")])
+    Portion(small, records, io.StringIO(), executor).run([("swiglu", "wikitext-2", "XS", "modern")])
     (same,) = recheck(small, records, io.StringIO(), executor, rows=["swiglu"])
     assert same.largest == 0.0
     for key, one in list(records.trials.items()):

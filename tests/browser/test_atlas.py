@@ -42,7 +42,7 @@ def test_sorts_filters_and_opens(chromium: Any, tmp_path: Path, width: int, sche
     page.get_by_role("button", name="SwiGLU, wikitext-2, XS: better").click()
     opened = page.locator("dialog")
     assert "glassformer atlas run --row swiglu --text wikitext-2 --size XS" in opened.inner_text()
-    assert page.url.endswith("#swiglu/wikitext-2/XS")
+    assert page.url.endswith("#swiglu/wikitext-2/XS/modern")
     page.get_by_role("button", name="Close").click()
     page.get_by_label("Search").fill("")
     page.get_by_label("Word").select_option("worse")
