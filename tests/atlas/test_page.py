@@ -40,7 +40,8 @@ def test_document_page_and_csv() -> None:
     assert "</script" not in page.split('id="atlas-data">')[1].split("</script>")[0]
     table = list(csv.DictReader(io.StringIO(to_csv(found))))
     assert len(table) == len(found)
-    own = next(row for row in table if (row["row"], row["text"], row["size"]) == ("swiglu", "wikitext-2", "XS"))
+    place = ("swiglu", "wikitext-2", "XS", "modern")
+    own = next(row for row in table if (row["row"], row["text"], row["size"], row["base"]) == place)
     assert (own["word"], own["seeds"]) == ("better", "6")
     assert float(own["difference"]) == pytest.approx(-0.05, abs=0.01)
 

@@ -254,7 +254,7 @@ def _of_text(
         facts = _facts(records, row.name, size, base, None if ground is None else ground.machine)
         worth = None
         if ruler is not None and verdict is not None and verdict.difference.value is not None and row.role != "ruler":
-            worth = steps_worth(row.title, _negative(verdict.difference), ruler, _speed(group, ground))
+            worth = steps_worth(row.title, _negative(verdict.difference), ruler)  # speeds of runs side by side are too rough
         made.append(
             Cell(
                 row,
@@ -371,7 +371,7 @@ def _facts(records: Records, row: str, size: str, base: str, machine: str | None
 
 
 def _speed(group: Group | None, ground: Group | None) -> float | None:
-    """Tokens per second over the baseline's, medians; runs shared the machine with others."""
+    """Tokens per second over the baseline's, medians. Rough: runs shared the machine with more or fewer others."""
     rates = [[one.tokens_per_second for one in own.runs if one.tokens_per_second] for own in (group, ground) if own is not None]
     return float(np.median(rates[0]) / np.median(rates[1])) if len(rates) == 2 and all(rates) else None
 

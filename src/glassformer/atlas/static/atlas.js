@@ -70,7 +70,7 @@ const columns = [
   { name: "With size", title: "Does the gain grow with size?", key: (row) => trendOf(row)?.gain_per_decade.value ?? null, show: (row) => trendOf(row)?.trend ?? "" },
   { name: "Parameters", number: true, key: (row) => first(row)?.parameters ?? null, show: (row) => percent(first(row)?.parameters ?? null) },
   { name: "FLOPs", number: true, key: (row) => first(row)?.flops ?? null, show: (row) => percent(first(row)?.flops ?? null) },
-  { name: "Speed", title: "Tokens per second of this implementation, runs side by side.", number: true, key: (row) => first(row)?.speed ?? null, show: (row) => percent(first(row)?.speed ?? null) },
+  { name: "Speed", title: "Tokens per second of this implementation; rough, because runs shared the machine with more or fewer others.", number: true, key: (row) => first(row)?.speed ?? null, show: (row) => percent(first(row)?.speed ?? null) },
   { name: "Year", number: true, key: (row) => row.year, show: (row) => String(row.year) },
 ];
 
@@ -169,7 +169,7 @@ function part(title, ...content) {
 
 function open(cell) {
   const row = byRow.get(cell.row);
-  const cost = [["parameters", cell.parameters], ["FLOPs of a step", cell.flops], ["tokens per second here", cell.speed]]
+  const cost = [["parameters", cell.parameters], ["FLOPs of a step", cell.flops], ["tokens per second (rough: runs shared the machine)", cell.speed]]
     .filter(([, ratio]) => ratio !== null).map(([name, ratio]) => `${name} ${percent(ratio)}`).join(", ");
   const matched = Object.entries(cell.matched).map(([key, value]) => `${key} = ${value}`).join(", ");
   const content = make("div", { class: cell.word.replace(" ", "-") }, ...[dots(cell)].filter(Boolean));
