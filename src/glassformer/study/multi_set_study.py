@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, final
 
@@ -124,6 +125,11 @@ class SetStudy:
     def __str__(self) -> str:
         overall = ["Over all sets", *(f"[{one.verdict}] {one.sentence}" for one in self.verdicts)]
         return "\n\n".join(["\n".join(overall), *(f"{name}\n{study}" for name, study in self.studies.items())])
+
+    def _repr_html_(self) -> str:
+        overall = "".join(f"<li><b>{escape(one.verdict)}</b> {escape(one.sentence)}</li>" for one in self.verdicts)
+        each = "".join(f"<h4>{escape(name)}</h4>{study._repr_html_()}" for name, study in self.studies.items())
+        return f"<h4>Over all sets</h4><ul>{overall}</ul>{each}"
 
     def __repr__(self) -> str:
         words = ", ".join(f"{one.variant}: {one.verdict}" for one in self.verdicts)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.refusals import refused
 
-from glassformer.foundation.errors import ConfigError, UnknownName
+from glassformer.foundation.errors import ConfigError, UnknownName, UsageError
 from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.recipe import Recipe, built_in_recipes, load_recipe, run_taken
 from glassformer.runs.directory import RunDirectory
@@ -46,6 +46,12 @@ class TestPlans:
         (tmp_path / "plan.yaml").write_text(dump_yaml(searched))
         plan, _, notes = find_plan(tmp_path / "plan.yaml")
         assert (plan.variants, notes) == (["base"], [])
+
+    def test_a_recipe_with_a_grid_needs_nothing_varied(self, recipe):
+        plan, _, _ = find_plan(recipe, tune={"grid": {"training.lr": [0.1, 0.2]}, "seeds": 1})
+        assert (plan.changes, len(plan.tuning_points("base"))) == ([], 2)
+        with refused(UsageError, "nothing-varied"):
+            find_plan(recipe)
 
     def test_fresh_seeds_are_fresh_for_tuning_too(self, recipe, tmp_path):
         tune = {"grid": {"training.lr": [0.01, 0.1]}, "seeds": 4}

@@ -257,13 +257,13 @@ def _resolved_plan(
     else:
         assert not isinstance(source, StudyPlan)
         _refuse_unknown(source)
-        if not vary:
+        if not vary and not settings.get("tune"):
             raise UsageError(
                 f"{_display_name(source)} is a recipe, but nothing is varied; give --vary, for example "
-                "model.positions=sinusoidal,alibi.",
+                "model.positions=sinusoidal,alibi, or a grid to search with --tune.",
                 reason="nothing-varied",
             )
-        changes = changes_from(vary, cross=cross)
+        changes = changes_from(vary or {}, cross=cross) if vary else []
         values = {"base": _base_of(source, set), "set": {}, "changes": _with_own_rates(source, set, changes)}
     chosen_here = written is None and RATE not in set
     plan = StudyPlan.parse({**values, **settings, "set": {**values["set"], **set}})

@@ -27,6 +27,7 @@ from glassformer.foundation.config import flatten
 from glassformer.foundation.errors import UnknownName, UsageError
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import write_atomically
+from glassformer.foundation.metrics import TRAIN
 from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.pages.html import render
 from glassformer.pages.markdown import render_markdown
@@ -79,7 +80,7 @@ def write_report(study: Study | SetStudy | SizeStudy, out: Path | str | None = N
 def study_page(study: Study) -> Page:
     plan = study.plan
     about = [Paragraph(plan.about)] if plan.about else []
-    parts = (_verdicts, _differences, _cost, _curves, _settings, _how_to_rerun)
+    parts = (*((_verdicts, _differences) if plan.changes else ()), _tuning, _cost, _curves, _settings, _how_to_rerun)
     seeds = max(len(study.seed_values(name)) for name in plan.variants)
     base = plan.base if isinstance(plan.base, str) else "a recipe"
     return Page(
@@ -190,6 +191,13 @@ def _differences(study: Study) -> list[Block]:
     return [Heading("Differences"), FigureBlock(picture, caption=caption, alt=f"Differences with intervals: {words}.")]
 
 
+def _tuning(study: Study) -> list[Block]:
+    """Every setting that was tried, and the chosen one."""
+    header, *rows = study.tuning_cells() or [[]]
+    note = "Chosen on these seeds, by validation; the figures further down are of other seeds."
+    return [Heading("Settings tried"), Table([str(cell) for cell in header], rows, note=note)] if rows else []
+
+
 def _cost(study: Study) -> list[Block]:
     variants = study.book.variants
     sound = [at for at, row in enumerate(study.table) if (facts := variants.get(row["variant"])) is None or facts.leak is None]
@@ -237,19 +245,21 @@ def _curves(study: Study) -> list[Block]:
     if drawn is None:
         return []
     caption = (
-        f"Validation {study.metric.name} by step: the mean over seeds, with a band from the lowest to the highest. Where the "
-        "loss is judged, lines without marks are the training loss."
+        f"{study.metric.name.capitalize()} on training and validation text: the mean over seeds, with a band from the lowest "
+        "to the highest. Lines without marks are measured at every step."
     )
     picture = FigureBlock(drawn, caption=caption, alt=caption, tainted=_taint(study))
     return [Heading("Learning curves"), picture]
 
 
 def variant_curve(study: Study, name: str) -> Curve | None:
-    """The judged metric of all finished seeds, at the steps they share; with the training loss where that is the metric."""
+    """The judged metric of all finished seeds, at the steps they share; of training as well, where it was recorded."""
     places = [study.directory.trial(result.trial) for result in study.finished(name)]
     records = [MetricsLog(RunDirectory(place).metrics_file).read() for place in places]
     validation = _shared_points(records, study.metric.recorded)
-    return None if validation is None else Curve(name, _shared_points(records, study.metric.name), validation)
+    measured = _shared_points(records, TRAIN + study.metric.name)
+    train = measured or _shared_points(records, study.metric.name)
+    return None if validation is None else Curve(name, train, validation, measured is not None)
 
 
 def _shared_points(trials: list[list[dict[str, Any]]], key: str) -> Points | None:
