@@ -53,7 +53,7 @@ class Execution:
     plugins: Sequence[Path | str] = ()
     callbacks: Sequence[Callback | str] = ()
     watch: Watcher = SILENT
-    begun: float = field(default_factory=time.monotonic)
+    begun: float = field(default_factory=time.monotonic, compare=False)
 
     @property
     def processes(self) -> int:
