@@ -412,7 +412,7 @@ def train(
             with clock.phase("baselines"):
                 save_baselines(folder, fitted_baselines(recipe.objective, data))
                 beside = _baseline_values(folder, recipe, data, stop)
-            folder.write_state("finished", step=state.step, steps=steps, best_step=state.best_step, baselines=beside)
+            folder.write_state("finished", step=state.step, steps=steps, best_step=state.best_step, **beside)
 
         group.once(finish)
     if isinstance(group, Group) and group is not processes:  # a parent's training is followed by its child's
@@ -738,14 +738,16 @@ def _share_trained_on(data: PreparedData) -> float | None:
     return share_in_train(data.split("train"), data.split("validation")) if "validation" in data.names else None
 
 
-def _baseline_values(folder: RunDirectory, recipe: Recipe, data: PreparedData, stop: StopSignal) -> dict[str, float]:
-    """The judged metric of each baseline on the validation split: a run's list and its diagnosis are read without torch."""
+def _baseline_values(folder: RunDirectory, recipe: Recipe, data: PreparedData, stop: StopSignal) -> dict[str, Any]:
+    """The judged metric of each baseline on the validation split, and which are trivial: a run's list and its diagnosis are
+    read without torch."""
     if "validation" not in data.names:
-        return {}
+        return {"baselines": {}}
     tools, name = tools_for(recipe, data.tokenizer, keep_going=stop.check), chosen_metric(recipe).name
     fitted = saved_baselines(folder, recipe.objective, lambda: data)
     found = {one: baseline.evaluate(data.split("validation"), tools).figures.get(name) for one, baseline in fitted.items()}
-    return {one: figure.value for one, figure in found.items() if figure is not None and figure.value is not None}
+    values = {one: figure.value for one, figure in found.items() if figure is not None and figure.value is not None}
+    return {"baselines": values, "trivial": [one for one in values if fitted[one].trivial]}
 
 
 def _say_sample(network: Network, data: PreparedData, recipe: Recipe, tokens: int, watch: Watcher) -> None:

@@ -12,21 +12,26 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self, final
 
 import numpy as np
 
+from glassformer.data.labels.labelled_texts import LabelledTexts
 from glassformer.evaluation.interval_estimates import wilson
+from glassformer.evaluation.multilabel import best_thresholds
 from glassformer.foundation.errors import UsageError
 
-SCHEMA = 2
+SCHEMA = 3
+_ARRAYS = ("confidence_N", "right_N", "center_D", "known_MD", "thresholds_C")
 NEAREST = 3
 """Training texts whose mean distance counts."""
 USUAL = 0.99
 """The share of held-out texts that are not called unlike: one in a hundred is a false alarm."""
 MOST_UNKNOWN = 0.5
+COVERED = 0.9
+"""The share of held-out numbers within the interval of a prediction."""
 FEWEST_LETTERS = 0.001
 """The share of the training letters from which a script is known."""
 _COLDEST, _HOTTEST = 1 / 20, 20.0
@@ -64,26 +69,42 @@ class Reference:
     """The distance beyond which a text is unlike anything seen."""
     scripts: tuple[str, ...]
     """The scripts of the training texts."""
+    thresholds_C: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    """Of several labels, the score from which on each is given."""
+    half_width: float = np.nan
+    """Of numbers: 90 % of the held-out ones are within this distance of their prediction."""
 
     @classmethod
     def fit(
         cls,
         step: int,
-        log_probabilities_NC: np.ndarray,
-        labels_N: np.ndarray,
+        scores_NC: np.ndarray,
+        held_out: LabelledTexts,
         held_out_ND: np.ndarray,
         train_MD: np.ndarray,
         texts: Iterable[str] = (),
     ) -> Self:
-        """``texts``: the training texts, for their scripts."""
-        temperature = fit_temperature(log_probabilities_NC, labels_N)
-        probabilities_NC = tempered(log_probabilities_NC, temperature)
-        right_N = probabilities_NC.argmax(axis=1) == labels_N
+        """``scores_NC``: of the held-out texts; the vectors of these and of training texts. ``texts``: the training texts, for
+        their scripts."""
+        temperature, confidence_N, right_N, thresholds_C, half_width = 1.0, np.zeros(0), np.zeros(0, bool), np.zeros(0), np.nan
+        if held_out.target == "class":
+            temperature = fit_temperature(scores_NC, held_out.labels)
+            probabilities_NC = tempered(scores_NC, temperature)
+            confidence_N, right_N = probabilities_NC.max(axis=1), probabilities_NC.argmax(axis=1) == held_out.labels
+        elif held_out.target == "several":
+            thresholds_C = best_thresholds(scores_NC, held_out.labels > 0)
+        else:
+            assert held_out.scale is not None
+            error_N = np.abs(scores_NC[:, 0] * held_out.scale[1] + held_out.scale[0] - held_out.labels)
+            rank = int(np.ceil(COVERED * (len(error_N) + 1))) - 1  # split conformal prediction (Vovk et al. 2005)
+            half_width = float(np.sort(error_N)[min(rank, len(error_N) - 1)])
         center_D = train_MD.mean(axis=0)
         known_MD = _unit(train_MD - center_D).astype(np.float16)
         letters = Counter(script_of(letter) for text in texts for letter in text if letter.isalpha())
         known = tuple(sorted(name for name, count in letters.items() if count >= FEWEST_LETTERS * sum(letters.values())))
-        draft = cls(step, temperature, probabilities_NC.max(axis=1), right_N, center_D, known_MD, np.inf, known)
+        draft = cls(
+            step, temperature, confidence_N, right_N, center_D, known_MD, np.inf, known, thresholds_C, half_width
+        )
         return replace(draft, limit=float(np.quantile(draft.distances(held_out_ND), USUAL)))
 
     def foreign(self, text: str) -> bool:
@@ -127,20 +148,20 @@ class Reference:
         return Threshold(confidence, precision.to_dict(), wilson(int(answered.sum()), len(answered)).to_dict())
 
     def arrays(self) -> dict[str, np.ndarray]:
-        numbers = np.array([SCHEMA, self.step, self.temperature, self.limit])
+        numbers = np.array([SCHEMA, self.step, self.temperature, self.limit, self.half_width])
         scripts = np.frombuffer("\n".join(self.scripts).encode(), np.uint8)
-        names = ("confidence_N", "right_N", "center_D", "known_MD")
-        return {"numbers": numbers, "scripts": scripts, **{name: getattr(self, name) for name in names}}
+        return {"numbers": numbers, "scripts": scripts, **{name: getattr(self, name) for name in _ARRAYS}}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self | None:
         """The inverse of ``arrays``; None for those of another version."""
-        schema, step, temperature, limit = arrays["numbers"].tolist()
+        schema, *numbers = arrays["numbers"].tolist()
         if schema != SCHEMA:
             return None
-        names = ("confidence_N", "right_N", "center_D", "known_MD")
+        step, temperature, limit, half_width = numbers
         scripts = tuple(arrays["scripts"].tobytes().decode().split())
-        return cls(int(step), temperature, **{name: arrays[name] for name in names}, limit=limit, scripts=scripts)
+        named = {name: arrays[name] for name in _ARRAYS}
+        return cls(int(step), temperature, **named, limit=limit, scripts=scripts, half_width=half_width)
 
 
 def script_of(letter: str) -> str:
@@ -148,26 +169,26 @@ def script_of(letter: str) -> str:
     return "LATIN" if letter.isascii() else unicodedata.name(letter, "UNKNOWN").split()[0]
 
 
-def tempered(log_probabilities_NC: np.ndarray, temperature: float) -> np.ndarray:
+def tempered(scores_NC: np.ndarray, temperature: float) -> np.ndarray:
     """Probabilities with the scores divided by ``temperature``."""
-    scores_NC = log_probabilities_NC / temperature
+    scores_NC = scores_NC / temperature
     odds_NC = np.exp(scores_NC - scores_NC.max(axis=1, keepdims=True))
     return np.asarray(odds_NC / odds_NC.sum(axis=1, keepdims=True))
 
 
-def fit_temperature(log_probabilities_NC: np.ndarray, labels_N: np.ndarray) -> float:
+def fit_temperature(scores_NC: np.ndarray, labels_N: np.ndarray) -> float:
     """The temperature of the largest likelihood of (n + 1) / (n + 2) for the true label, the rest shared by the others."""
     from scipy.optimize import minimize_scalar
 
-    count, classes = log_probabilities_NC.shape
+    count, classes = scores_NC.shape
     true = (count + 1) / (count + 2)
     targets_NC = np.full((count, classes), (1 - true) / max(1, classes - 1))
     targets_NC[np.arange(count), labels_N] = true
 
     def cost(log_temperature: float) -> float:
-        scores_NC = log_probabilities_NC / np.exp(log_temperature)
-        total_N = np.logaddexp.reduce(scores_NC, axis=1)
-        return -float((targets_NC * (scores_NC - total_N[:, None])).sum())
+        divided_NC = scores_NC / np.exp(log_temperature)
+        total_N = np.logaddexp.reduce(divided_NC, axis=1)
+        return -float((targets_NC * (divided_NC - total_N[:, None])).sum())
 
     found = minimize_scalar(cost, bounds=(np.log(_COLDEST), np.log(_HOTTEST)), method="bounded")
     return float(np.exp(found.x))

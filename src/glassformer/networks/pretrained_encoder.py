@@ -23,7 +23,7 @@ from glassformer.foundation.files import sha256_of_file, whole_folder, write_ato
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.network import MODELS, Network, NetworkConfig
-from glassformer.pretrained.adapter_export import base_name, class_of, loading_snippet, save_adapter, save_merged
+from glassformer.pretrained.adapter_export import Answers, base_name, class_of, loading_snippet, save_adapter, save_merged
 from glassformer.pretrained.encoders import (
     LoadedEncoder,
     fingerprint_of_weights,
@@ -225,7 +225,7 @@ class PretrainedNetwork(Network):
         self,
         folder: Path,
         *,
-        label_names: Sequence[str],
+        answers: Answers,
         merge: bool = False,
         bare: bool = False,
         card: CardWriter | None = None,
@@ -256,10 +256,10 @@ class PretrainedNetwork(Network):
         if not plain:
             notes.append(f"The adapter belongs to {base_name(self)}, whose weights have the sha256 {self._sha256}.")
         with whole_folder(folder) as draft:
-            written = (save_merged if plain else save_adapter)(self, draft, label_names=label_names)
+            written = (save_merged if plain else save_adapter)(self, draft, answers=answers)
             if card is not None:
                 class_name = class_of(self) if own else "AutoModel"
-                loading = loading_snippet(class_name, base=None if plain else base_name(self), own=own)
+                loading = loading_snippet(class_name, base=None if plain else base_name(self), own=own, answers=answers)
                 write_atomically(draft / CARD, card(written, loading, notes))
         return Exported(folder, written, tuple(notes))
 

@@ -87,6 +87,8 @@ class Facts:
     overlap: float | None = None
     tainted: str | None = None
     baselines: Mapping[str, float] = field(default_factory=dict)
+    trivial: Sequence[str] | None = None
+    """The baselines that do not read the text; None: all of them."""
     label_names: Sequence[str] = ()
 
 
@@ -109,6 +111,7 @@ def diagnosis_of(run: RunDirectory) -> list[Finding]:
         overlap=environment.get("overlap"),
         tainted=environment.get("tainted"),
         baselines=baselines if isinstance(baselines, dict) else {},
+        trivial=state.get("trivial"),
         label_names=[str(name) for name in labels.values()] if isinstance(labels, dict) else (),
     )
     return diagnose(records, facts)
@@ -165,7 +168,7 @@ def _diverged(train: Sequence[tuple[int, float]], facts: Facts) -> Finding | Non
 
 
 def _constant(facts: Facts) -> Finding | None:
-    values = list(facts.baselines.values())
+    values = [value for name, value in facts.baselines.items() if facts.trivial is None or name in facts.trivial]
     best = (min(values) if facts.metric.lower_is_better else 1.0 - max(values)) if values else 1.0
     if best > NOTHING:
         return None
@@ -197,6 +200,7 @@ def _unstable(train: Sequence[tuple[int, float]], facts: Facts) -> Finding | Non
     if len(train) < width:
         return None
     means = np.convolve([value for _, value in train], np.ones(width) / width, mode="valid")
+    start = max(start, float(means[0]))  # one batch alone may be an easy one
     if means.max() <= ABOVE_START * start:
         return None
     at = train[int(np.argmax(means))][0]
