@@ -1,6 +1,7 @@
 """A classifier and texts -> labels with probabilities, withheld where they are unsure; and the same for a table, row by row.
 
-A text gets one label, several labels, or a number with an interval, as the run was trained (``Target``). Batches hold texts of similar length. Probabilities have the temperature that the run's validation texts ask for (``decision``),
+A text gets one label, several labels, or a number with an interval, as the run was trained (``Target``). Batches hold texts of
+similar length. Probabilities have the temperature that the run's validation texts ask for (``decision``),
 and each prediction says whether its text is unlike anything seen. A table is read and written in pieces, so its length does
 not matter, and all its columns stay.
 """
@@ -29,9 +30,9 @@ MOST_FITTED = 5000
 PIECE = 2048
 """Rows of a table that are predicted at a time, sorted by length."""
 ADDED: Mapping[Target, tuple[str, ...]] = {
-    "class": ("predicted", "confidence", "abstained", "unlike"),
-    "several": ("predicted", "unlike"),
-    "number": ("predicted", "low", "high", "unlike"),
+    "class": ("predicted", "confidence", "abstained", "unlike", "typicality"),
+    "several": ("predicted", "unlike", "typicality"),
+    "number": ("predicted", "low", "high", "unlike", "typicality"),
 }
 """The columns that a table gets, before those of the probabilities."""
 
@@ -81,38 +82,35 @@ def fit_reference(
 
     train, held_out = some(train), some(held_out)
     seen, new = (score_texts(network, tokenizer, items, context=context) for items in (train, held_out))
-    return Reference.fit(step, new.scores_NC, held_out, new.vectors_ND, seen.vectors_ND, train.texts)
+    return Reference.fit(step, new.scores_NC, held_out, new.vectors_ND, seen.vectors_ND, _whole(train))
 
 
 @final
 @dataclass(frozen=True)
 class Prediction:
     """``label`` is None where the answer is withheld. ``labels``: of a run that gives several; ``value``: of one that gives a
-    number, with ``low`` and ``high`` around 90 % of such numbers. ``unlike``: the text is unlike anything seen; None: not
-    known."""
+    number, with ``low`` and ``high`` around 90 % of such numbers. ``unlike``: the text is unlike anything seen;
+    ``typicality``: the share of the validation texts that are at least as strange. None: not known."""
 
     label: str | None = None
     confidence: float | None = None
     probabilities: dict[str, float] = field(default_factory=dict)
     abstained: bool = False
     unlike: bool | None = None
+    typicality: float | None = None
     labels: tuple[str, ...] | None = None
     value: float | None = None
     low: float | None = None
     high: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
+        seen = {"unlike": self.unlike, "typicality": self.typicality}
         if self.value is not None:
-            return {"value": self.value, "low": self.low, "high": self.high, "unlike": self.unlike}
+            return {"value": self.value, "low": self.low, "high": self.high, **seen}
         if self.labels is not None:
-            return {"labels": list(self.labels), "unlike": self.unlike, "probabilities": self.probabilities}
-        return {
-            "label": self.label,
-            "confidence": self.confidence,
-            "abstained": self.abstained,
-            "unlike": self.unlike,
-            "probabilities": self.probabilities,
-        }
+            return {"labels": list(self.labels), **seen, "probabilities": self.probabilities}
+        answer = {"label": self.label, "confidence": self.confidence, "abstained": self.abstained}
+        return {**answer, **seen, "probabilities": self.probabilities}
 
     def columns(self) -> dict[str, Any]:
         """The columns that a table gets."""
@@ -195,29 +193,36 @@ class Predictor:
                 Prediction(
                     probabilities=dict(zip(names, chances.tolist())),
                     labels=tuple(name for name, score, least in zip(names, row, from_C) if score > least),
-                    unlike=far,
+                    unlike=far[0],
+                    typicality=far[1],
                 )
                 for row, chances, far in zip(scores.scores_NC, chances_NC, unlike)
             ]
         assert self.scale is not None
         around = np.nan if reference is None else reference.half_width
         return [
-            Prediction(value=value, low=value - around, high=value + around, unlike=far)
+            Prediction(value=value, low=value - around, high=value + around, unlike=far[0], typicality=far[1])
             if np.isfinite(around)
-            else Prediction(value=value, unlike=far)
+            else Prediction(value=value, unlike=far[0], typicality=far[1])
             for value, far in zip((scores.scores_NC[:, 0] * self.scale[1] + self.scale[0]).tolist(), unlike)
         ]
 
-    def _unlike(self, items: LabelledTexts, scores: Scores) -> list[bool | None]:
+    def _unlike(self, items: LabelledTexts, scores: Scores) -> list[tuple[bool | None, float | None]]:
+        """For each text whether it is unlike anything seen, and its typicality."""
         if (reference := self.reference) is None:
-            return [None] * len(items)
-        far_N = reference.distances(scores.vectors_ND) > reference.limit
-        foreign_N = np.array([reference.foreign(items.text_of(at)) for at in range(len(items))])
-        found: list[bool | None] = (far_N | foreign_N | (scores.unknown_N > MOST_UNKNOWN)).tolist()
-        return found
+            return [(None, None)] * len(items)
+        texts = _whole(items)
+        strange_N = reference.strangeness(scores.vectors_ND, texts)
+        foreign_N = np.array([reference.foreign(text) for text in texts])
+        unlike_N = (strange_N > reference.limit) | foreign_N | (scores.unknown_N > MOST_UNKNOWN)
+        return list(zip(unlike_N.tolist(), reference.typicality(strange_N).tolist()))
 
     def _labels(
-        self, scores_NC: np.ndarray, unlike: Sequence[bool | None], abstain_below: float | None, temperature: bool
+        self,
+        scores_NC: np.ndarray,
+        unlike: Sequence[tuple[bool | None, float | None]],
+        abstain_below: float | None,
+        temperature: bool,
     ) -> list[Prediction]:
         heat = self.reference.temperature if self.reference is not None and temperature else 1.0
         found = []
@@ -225,7 +230,7 @@ class Predictor:
             best = int(np.argmax(row_C))
             withheld = abstain_below is not None and row_C[best] < abstain_below
             every = dict(zip(self.label_names, row_C))
-            found.append(Prediction(None if withheld else self.label_names[best], row_C[best], every, withheld, far))
+            found.append(Prediction(None if withheld else self.label_names[best], row_C[best], every, withheld, *far))
         return found
 
     def predict_rows(
@@ -256,6 +261,11 @@ class Predictor:
     def columns(self) -> list[str]:
         """The names of the columns that a table gets."""
         return [*ADDED[self.target], *(f"p({name})" for name in self.label_names if self.target != "number")]
+
+
+def _whole(items: LabelledTexts) -> list[str]:
+    """Each text with its pair."""
+    return [items.text_of(at) for at in range(len(items))]
 
 
 def _filled(row: dict[str, Any], column: str) -> bool:

@@ -177,9 +177,7 @@ class Run:
                     self.directory, class_name, parameters=parameters, step=found.step, notes=notes, loading=loading
                 )
 
-            exported: Exported = network.save_pretrained(
-                Path(folder), answers=self._answers, merge=merge, bare=bare, card=card
-            )
+            exported: Exported = network.save_pretrained(Path(folder), answers=self._answers, merge=merge, bare=bare, card=card)
             return exported
         return export(self.directory, network, self.tokenizer, Path(folder), step=found.step)
 

@@ -43,6 +43,7 @@ SETTINGS = {
     "prefix": {"kind": "prefix", "length": 5},
     "lora": {"kind": "lora", "rank": 3},
     "full": "full",
+    "contrastive": "contrastive",
 }
 
 

@@ -1,4 +1,4 @@
-"""Several labels, numbers and class weights: losses by hand, tables that are refused, a whole run with predictions and exports."""
+"""Several labels, numbers and class weights: losses by hand, refused tables, whole runs with predictions and exports."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ class Scores:
 
 def batch(labels: Any, **more: Any) -> Batch:
     rows = len(labels)
-    return Batch(ids=torch.zeros(rows, 2, dtype=torch.long), hidden=torch.zeros(rows, 2).bool(), labels=torch.tensor(labels), **more)
+    return Batch(
+        ids=torch.zeros(rows, 2, dtype=torch.long), hidden=torch.zeros(rows, 2).bool(), labels=torch.tensor(labels), **more
+    )
 
 
 def test_losses_by_hand() -> None:
@@ -90,8 +92,11 @@ def test_balanced_classes_weigh_the_same_in_all(tmp_path: Path) -> None:
     train, weights = labels.split("train"), labels.class_weights
     assert weights is not None
     assert (weights * train.counts).tolist() == pytest.approx([len(train) / 2] * 2)
-    several = Labels(DataConfig(path=str(table(tmp_path / "s.csv")), label_column=list(TOPICS), class_weights="balanced"), target="several")
-    assert several.class_weights is not None and several.class_weights.shape == (2, 3)
+    several = Labels(
+        DataConfig(path=str(table(tmp_path / "s.csv")), label_column=list(TOPICS), class_weights="balanced"), target="several"
+    )
+    assert several.class_weights is not None
+    assert several.class_weights.shape == (2, 3)
     assert several.class_weights[1] @ several.split("train").counts == pytest.approx(3 * len(several.split("train")) / 2)
     assert Labels(DataConfig(path=str(file))).class_weights is None
 
@@ -152,7 +157,9 @@ def test_several_labels_from_a_table_to_an_export(runs: dict[str, Run], tmp_path
     evaluation = run.evaluate()
     assert evaluation.metrics["micro_f1"].value > evaluation.baselines["label shares"]["micro_f1"].value + 0.2
     found = run.predict(texts)
-    assert found[0].labels is not None and set(found[0].probabilities) == set(TOPICS) and found[0].label is None
+    assert found[0].labels is not None
+    assert set(found[0].probabilities) == set(TOPICS)
+    assert found[0].label is None
     assert run.ask(texts)[0].confidence is not None
     with refused(UsageError, "abstain-needs-one-label"):
         run.predict(texts, precision=0.9)
@@ -167,9 +174,12 @@ def test_several_labels_from_a_table_to_an_export(runs: dict[str, Run], tmp_path
 def test_a_number_from_a_table_to_an_export(runs: dict[str, Run], tmp_path: Path) -> None:
     run, texts = runs["regression"], ["w4 w6 w30", "w9 w10 w14 w15 w31", "w32 w33"]
     evaluation = run.evaluate()
-    assert {"mae", "r2", "spearman"} <= set(evaluation.metrics) and evaluation.baselines["mean"]["mae"].value > 0
+    assert {"mae", "r2", "spearman"} <= set(evaluation.metrics)
+    assert evaluation.baselines["mean"]["mae"].value > 0
     found = run.predict(texts)
-    assert found[0].value is not None and found[0].low is not None and found[0].low < found[0].value < (found[0].high or 0)
+    assert found[0].value is not None
+    assert found[0].low is not None
+    assert found[0].low < found[0].value < (found[0].high or 0)
     assert run.ask(texts)[0].confidence is None
     run.save_pretrained(tmp_path / "hf")
     logits, config = logits_of(tmp_path / "hf", texts)

@@ -1,17 +1,20 @@
 """What a classifier's probabilities are worth: a temperature, thresholds for abstaining, and whether a text is unlike all seen.
 
 Fitted on held-out texts: the temperature divides the scores (Guo et al. 2017, with Platt's targets, so that a perfect
-validation split does not make every answer certain); a threshold is chosen for a wanted precision or coverage. A text is
-unlike anything seen if its vector is farther from the nearest training texts than those of 99 % of the held-out texts (Sun et
-al. 2022), if the tokenizer knows fewer than half of its tokens, or if most of its letters are of a script that the training
-texts do not have. Imports no torch.
+validation split does not make every answer certain); a threshold is chosen for a wanted precision or coverage. How strange a
+text is adds up two things, each in units of what is usual among the held-out texts: the distance of its vector from the nearest
+training texts (Sun et al. 2022), which sees other topics, and how surprising its spelling is by the trigrams of characters of
+the training texts, which sees other languages. A text is unlike anything seen if it is stranger than 99 % of the held-out
+texts, if the tokenizer knows fewer than half of its tokens, or if most of its letters are of a script that the training texts
+do not have. Imports no torch.
 """
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self, final
@@ -24,12 +27,18 @@ from glassformer.evaluation.multilabel import best_thresholds
 from glassformer.foundation.errors import UsageError
 
 SCHEMA = 3
-_ARRAYS = ("confidence_N", "right_N", "center_D", "known_MD", "thresholds_C")
+_ARRAYS = ("confidence_N", "right_N", "center_D", "known_MD", "usual_22", "strange_N", "thresholds_C")
 NEAREST = 3
 """Training texts whose mean distance counts."""
 USUAL = 0.99
 """The share of held-out texts that are not called unlike: one in a hundred is a false alarm."""
 MOST_UNKNOWN = 0.5
+ADDED = 0.5
+"""To the count of each trigram, so that one that was never seen has a probability."""
+LONGEST = 20_000
+"""Characters of a text whose spelling is looked at."""
+ONE_DEVIATION = 0.84
+"""The quantile that is one standard deviation above the median of a normal distribution."""
 COVERED = 0.9
 """The share of held-out numbers within the interval of a prediction."""
 FEWEST_LETTERS = 0.001
@@ -56,6 +65,44 @@ class Threshold:
 
 @final
 @dataclass(frozen=True)
+class Trigrams:
+    """The spelling of texts: how often each character follows two others, in lower case."""
+
+    counts: Mapping[str, int]
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> Self:
+        return cls(Counter(three for text in texts for three in _trigrams(text)))
+
+    @cached_property
+    def _pairs(self) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for three, count in self.counts.items():
+            found[three[:2]] += count
+        return found
+
+    @cached_property
+    def _letters(self) -> int:
+        return len({three[2] for three in self.counts}) + 1  # and one that was never seen
+
+    def surprise(self, text: str) -> float:
+        """Nats for each character, with half a count added to each; 0 where no training text is known."""
+        if not self.counts:
+            return 0.0
+        pairs, letters = self._pairs, self._letters
+        nats = [
+            math.log((pairs[three[:2]] + ADDED * letters) / (self.counts.get(three, 0) + ADDED)) for three in _trigrams(text)
+        ]
+        return sum(nats) / max(1, len(nats))
+
+
+def _trigrams(text: str) -> list[str]:
+    spaced = f"  {' '.join(text[:LONGEST].lower().split())} "
+    return [spaced[at : at + 3] for at in range(len(spaced) - 2)]
+
+
+@final
+@dataclass(frozen=True)
 class Reference:
     """The held-out texts and the training texts as a classifier sees them."""
 
@@ -65,10 +112,13 @@ class Reference:
     right_N: np.ndarray
     center_D: np.ndarray
     known_MD: np.ndarray  # training texts, of length 1
-    limit: float
-    """The distance beyond which a text is unlike anything seen."""
+    trigrams: Trigrams
     scripts: tuple[str, ...]
     """The scripts of the training texts."""
+    usual_22: np.ndarray
+    """Of distance and surprise: the median of the held-out texts, and how far above it the upper sixth begins."""
+    strange_N: np.ndarray
+    """How strange the held-out texts are, in order."""
     thresholds_C: np.ndarray = field(default_factory=lambda: np.zeros(0))
     """Of several labels, the score from which on each is given."""
     half_width: float = np.nan
@@ -82,10 +132,10 @@ class Reference:
         held_out: LabelledTexts,
         held_out_ND: np.ndarray,
         train_MD: np.ndarray,
-        texts: Iterable[str] = (),
+        texts: Sequence[str] = (),
     ) -> Self:
         """``scores_NC``: of the held-out texts; the vectors of these and of training texts. ``texts``: the training texts, for
-        their scripts."""
+        their letters."""
         temperature, confidence_N, right_N, thresholds_C, half_width = 1.0, np.zeros(0), np.zeros(0, bool), np.zeros(0), np.nan
         if held_out.target == "class":
             temperature = fit_temperature(scores_NC, held_out.labels)
@@ -102,10 +152,44 @@ class Reference:
         known_MD = _unit(train_MD - center_D).astype(np.float16)
         letters = Counter(script_of(letter) for text in texts for letter in text if letter.isalpha())
         known = tuple(sorted(name for name, count in letters.items() if count >= FEWEST_LETTERS * sum(letters.values())))
+        trigrams, nothing = Trigrams.of(texts), np.zeros(0)
         draft = cls(
-            step, temperature, confidence_N, right_N, center_D, known_MD, np.inf, known, thresholds_C, half_width
+            step,
+            temperature,
+            confidence_N,
+            right_N,
+            center_D,
+            known_MD,
+            trigrams,
+            known,
+            nothing,
+            nothing,
+            thresholds_C,
+            half_width,
         )
-        return replace(draft, limit=float(np.quantile(draft.distances(held_out_ND), USUAL)))
+        own = [held_out.text_of(at) for at in range(len(held_out))]
+        parts_2N = draft._parts(held_out_ND, own)
+        middle_2 = np.median(parts_2N, axis=1)
+        spread_2 = np.maximum(np.quantile(parts_2N, ONE_DEVIATION, axis=1) - middle_2, 1e-6)
+        draft = replace(draft, usual_22=np.stack([middle_2, spread_2], axis=1))
+        return replace(draft, strange_N=np.sort(draft.strangeness(held_out_ND, own)))
+
+    @cached_property
+    def limit(self) -> float:
+        """How strange a text is at least that is called unlike anything seen."""
+        return float(np.quantile(self.strange_N, USUAL))
+
+    def _parts(self, vectors_ND: np.ndarray, texts: Sequence[str]) -> np.ndarray:
+        return np.stack([self.distances(vectors_ND), np.array([self.trigrams.surprise(text) for text in texts])])
+
+    def strangeness(self, vectors_ND: np.ndarray, texts: Sequence[str]) -> np.ndarray:
+        """float64 [N]: distance and surprise, each as far as it is above its median, in usual deviations, added up."""
+        above_2N = (self._parts(vectors_ND, texts) - self.usual_22[:, :1]) / self.usual_22[:, 1:]
+        return np.asarray(np.maximum(above_2N, 0).sum(axis=0))
+
+    def typicality(self, strange_N: np.ndarray) -> np.ndarray:
+        """float64 [N]: the share of the held-out texts that are at least as strange."""
+        return 1.0 - np.searchsorted(self.strange_N, strange_N, side="left") / len(self.strange_N)
 
     def foreign(self, text: str) -> bool:
         """Whether most letters of a text are of a script that the training texts do not have."""
@@ -148,9 +232,19 @@ class Reference:
         return Threshold(confidence, precision.to_dict(), wilson(int(answered.sum()), len(answered)).to_dict())
 
     def arrays(self) -> dict[str, np.ndarray]:
-        numbers = np.array([SCHEMA, self.step, self.temperature, self.limit, self.half_width])
-        scripts = np.frombuffer("\n".join(self.scripts).encode(), np.uint8)
-        return {"numbers": numbers, "scripts": scripts, **{name: getattr(self, name) for name in _ARRAYS}}
+        numbers = np.array([SCHEMA, self.step, self.temperature, self.half_width])
+        scripts, threes = (
+            np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
+            for text in ("\n".join(self.scripts), "".join(self.trigrams.counts))
+        )
+        counts = np.array(list(self.trigrams.counts.values()), dtype=np.int32)
+        return {
+            "numbers": numbers,
+            "scripts": scripts,
+            "trigrams": threes,
+            "trigram_counts": counts,
+            **{name: getattr(self, name) for name in _ARRAYS},
+        }
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self | None:
@@ -158,10 +252,13 @@ class Reference:
         schema, *numbers = arrays["numbers"].tolist()
         if schema != SCHEMA:
             return None
-        step, temperature, limit, half_width = numbers
+        step, temperature, half_width = numbers
+        signs = arrays["trigrams"].tobytes().decode("utf-8", "surrogatepass")
+        threes = (signs[at : at + 3] for at in range(0, len(signs), 3))
+        trigrams = Trigrams(dict(zip(threes, arrays["trigram_counts"].tolist())))
         scripts = tuple(arrays["scripts"].tobytes().decode().split())
         named = {name: arrays[name] for name in _ARRAYS}
-        return cls(int(step), temperature, **named, limit=limit, scripts=scripts, half_width=half_width)
+        return cls(int(step), temperature, **named, trigrams=trigrams, scripts=scripts, half_width=half_width)
 
 
 def script_of(letter: str) -> str:

@@ -53,15 +53,17 @@ def label_outcomes(log_probabilities_NC: np.ndarray, items: LabelledTexts) -> Ou
     }
     details = {
         "confusion": {"labels": list(items.label_names), "rows_true_columns_predicted": confusion_CC.tolist()},
-        "by_label": by_label(
-            np.diag(confusion_CC), confusion_CC.sum(axis=1), confusion_CC.sum(axis=0), items.label_names
-        ),
+        "by_label": by_label(np.diag(confusion_CC), confusion_CC.sum(axis=1), confusion_CC.sum(axis=0), items.label_names),
         "worst_errors": worst_errors(log_probabilities_NC, items),
         "calibration": calibrated,
     }
     notes = [note for note in (collapse_note(predicted_N, items.label_names, labels_N), _memory_note(right_N, items)) if note]
     return Outcomes(
-        units={"accuracy": Units(right_N, ones_N), "loss": Units(nats_N, ones_N), "balanced_accuracy": Units(right_N * weights_N, weights_N)},
+        units={
+            "accuracy": Units(right_N, ones_N),
+            "loss": Units(nats_N, ones_N),
+            "balanced_accuracy": Units(right_N * weights_N, weights_N),
+        },
         figures=figures,
         unit="text",
         scope=items.balance(),

@@ -1,4 +1,4 @@
-"""Several labels at once: scores and labels -> F1 (micro, macro), exact matches, thresholds; and the baselines. Imports no torch.
+"""Several labels at once: scores and labels -> F1, exact matches, thresholds; and the baselines. Imports no torch.
 
 A label is given to a text if its probability is at least one half, or its threshold: the one that gives the label the best F1
 on other texts. F1 with thresholds is cross-fitted, so that no text helps to choose the threshold it is measured with.
@@ -25,7 +25,9 @@ MULTILABEL_METRICS = (
     Metric("label_accuracy", "of all labels", "right of all yes-or-no decisions", lower_is_better=False, margin=0.01),
     Metric("micro_f1", "of all decisions", "F1 of all labels together", lower_is_better=False, judged=False),
     Metric("macro_f1", "mean of labels", "mean of the labels' F1", lower_is_better=False, judged=False),
-    Metric("macro_f1_thresholds", "mean of labels", "the same, a threshold for each label", lower_is_better=False, judged=False),
+    Metric(
+        "macro_f1_thresholds", "mean of labels", "the same, a threshold for each label", lower_is_better=False, judged=False
+    ),
 )
 """Every figure of several labels, in the order of the tables."""
 

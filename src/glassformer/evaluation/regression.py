@@ -1,4 +1,4 @@
-"""Numbers to predict: predictions and numbers -> MAE, R2, Spearman, for ratings also kappa; and the baselines. Imports no torch."""
+"""Numbers to predict: predictions -> MAE, R2, Spearman, for ratings also kappa; and the baselines. Imports no torch."""
 
 from __future__ import annotations
 
@@ -83,7 +83,9 @@ def _r2(error_N: np.ndarray, true_N: np.ndarray) -> Estimate:
     if len(true_N) < 2 or float(np.ptp(true_N)) == 0:
         return Estimate(None, n=len(true_N), reason="all numbers are the same")
     left = ratio(error_N**2, (true_N - true_N.mean()) ** 2)
-    assert left.value is not None and left.low is not None and left.high is not None
+    assert left.value is not None
+    assert left.low is not None
+    assert left.high is not None
     return Estimate(1 - left.value, 1 - left.high, 1 - left.low, left.n)
 
 

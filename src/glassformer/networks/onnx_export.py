@@ -70,7 +70,10 @@ def export_onnx(
     except ImportError as error:
         raise MissingDependency("--onnx needs onnx, onnxscript and onnxruntime; install glassformer[onnx].") from error
     if not answers.names or not network.pools:
-        raise ConfigError("--onnx exports classifiers (objective: labels, multilabel or regression); this run has no labels.", reason="not-a-classifier")
+        raise ConfigError(
+            "--onnx exports classifiers (objective: labels, multilabel or regression); this run has no labels.",
+            reason="not-a-classifier",
+        )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RunError(f"{folder} is not empty; choose another folder for the export.")
     network = network.cpu().eval()

@@ -13,7 +13,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.data.batches import Batch
-from glassformer.data.labels.label_batches import IGNORED, EncodedTexts, LengthGroups, PaddedRows, encode_texts, in_order
+from glassformer.data.labels.label_batches import (
+    IGNORED,
+    EncodedTexts,
+    LengthGroups,
+    PaddedRows,
+    encode_texts,
+    fixed_lengths,
+    in_order,
+    padded,
+)
 from glassformer.data.labels.labelled_texts import LabelledTexts
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.evaluation.abstaining import Answer, AskOptions
@@ -25,7 +34,9 @@ from glassformer.figures.reliability import reliability_diagram
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.metrics import Metric
+from glassformer.foundation.seeds import derive_seed
 from glassformer.model.network import Network
+from glassformer.model.own_losses import OwnLosses
 from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
 
 SHOWN = 12
@@ -153,9 +164,7 @@ class LabelsConfig(TextObjective):
     def loss(self, network: Network, batch: Batch, *, dropout_seed: Tensor | None, smoothing: float) -> Tensor:
         scores_BC = label_scores(network, batch, dropout_seed=dropout_seed).float()
         if "weights" not in batch.tensors:
-            return F.cross_entropy(
-                scores_BC, batch["labels"], ignore_index=IGNORED, reduction="sum", label_smoothing=smoothing
-            )
+            return F.cross_entropy(scores_BC, batch["labels"], ignore_index=IGNORED, reduction="sum", label_smoothing=smoothing)
         losses_B = F.cross_entropy(
             scores_BC, batch["labels"], ignore_index=IGNORED, reduction="none", label_smoothing=smoothing
         )
@@ -221,6 +230,20 @@ class LabelBatches:
 
     def __init__(self, groups: LengthGroups[EncodedTexts], class_weights: np.ndarray | None = None) -> None:
         self.groups, self.class_weights = groups, class_weights
+        self.partners: Partners | None = None
+        self.vectors_ND: np.ndarray | None = None
+
+    def with_partners(self, seed: int) -> LabelBatches:
+        """The same with another text beside each, of the same label or of another one."""
+        made = LabelBatches(self.groups, self.class_weights)
+        made.partners = Partners(self.groups.texts, seed)
+        return made
+
+    def with_vectors(self, vectors_ND: np.ndarray) -> LabelBatches:
+        """The same with stored vectors of the texts."""
+        made = LabelBatches(self.groups, self.class_weights)
+        made.vectors_ND = vectors_ND
+        return made
 
     @property
     def steps_per_epoch(self) -> float:
@@ -237,12 +260,43 @@ class LabelBatches:
         return self
 
     def batch(self, step: int) -> Batch:
-        rows = self.groups.batch(step)
-        batch = as_batch(rows)
-        if self.class_weights is None:
-            return batch
-        weights = weights_of(rows.labels_B, self.class_weights)
-        return Batch(**batch.tensors, weights=torch.from_numpy(weights.astype(np.float32)))
+        rows, more = self.groups.batch(step), dict[str, np.ndarray]()
+        if self.class_weights is not None:
+            more["weights"] = weights_of(rows.labels_B, self.class_weights).astype(np.float32)
+        if self.vectors_ND is not None or self.partners is not None:
+            at, _ = self.groups.chosen(step)
+            filled = np.resize(at, len(rows.ids_BT)) if len(at) < len(rows.ids_BT) else at
+            if self.vectors_ND is not None:
+                more["pooled"] = self.vectors_ND[filled]
+            if self.partners is not None:
+                more |= self.partners.of(filled, step)
+        return Batch(**as_batch(rows).tensors, **{name: torch.from_numpy(array) for name, array in more.items()})
+
+
+@final
+class Partners:
+    """For each text of a step another one, drawn by (seed, step): half of them of the same label."""
+
+    def __init__(self, texts: EncodedTexts, seed: int) -> None:
+        if texts.labels.ndim > 1:
+            raise ConfigError(
+                "model.tuning=contrastive makes pairs of texts of one label, so it needs objective: labels; choose full.",
+                reason="pairs-need-one-label",
+            )
+        self.texts, self.seed, self.fixed = texts, seed, np.array(fixed_lengths(texts.context))
+
+    def of(self, chosen: np.ndarray, step: int) -> dict[str, np.ndarray]:
+        draw, labels = np.random.default_rng(derive_seed(self.seed, "partners", step)), self.texts.labels
+        partners, same = [], []
+        for one in chosen.tolist():
+            like = np.flatnonzero(labels == labels[one])
+            alike = len(like) > 1 and draw.random() < 0.5
+            among = like[like != one] if alike else np.flatnonzero(labels != labels[one])
+            partners.append(int(draw.choice(among)))
+            same.append(float(alike))
+        length = int(self.fixed[np.searchsorted(self.fixed, self.texts.lengths[partners].max())])
+        rows = padded(self.texts, partners, length)
+        return {"partner_ids": rows.ids_BT, "partner_hidden": rows.hidden_BT, "same": np.array(same, np.float32)}
 
 
 def weights_of(labels: np.ndarray, class_weights: np.ndarray) -> np.ndarray:
@@ -268,10 +322,14 @@ def label_scores(network: Network, batch: Batch, *, dropout_seed: Tensor | None 
 
 def scores_and_features(network: Network, batch: Batch, *, dropout_seed: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """(logits of the labels [B, C], the vectors that the head reads [B, T, D])."""
+    if "pooled" in batch.tensors:
+        return network.head.scored(batch["pooled"]), batch["pooled"].unsqueeze(1)  # type: ignore[operator]
     key_padding_mask_BS = batch["hidden"]
     more = {"segments_BT": batch["types"]} if "types" in batch.tensors and network.takes_segments else {}
     features_BTD = network.features(batch["ids"], key_padding_mask_BS=key_padding_mask_BS, dropout_seed=dropout_seed, **more)
     scores = network.logits(features_BTD, key_padding_mask_BS)
+    if "partner_ids" in batch.tensors and network.collecting is not None:
+        _collect_pairs(network, batch, features_BTD, network.collecting)
     if scores.ndim != 2:
         raise ConfigError(
             f"this objective needs one row of scores per text, but the head gives {tuple(scores.shape)}, a row for each "
@@ -281,13 +339,24 @@ def scores_and_features(network: Network, batch: Batch, *, dropout_seed: Tensor 
     return scores, features_BTD
 
 
+def _collect_pairs(network: Network, batch: Batch, features_BTD: Tensor, losses: OwnLosses) -> None:
+    """The loss of tuning by pairs: (cosine - 1 or 0) squared. Own losses are divided by tokens: a text counts for its row."""
+    partners_BTD = network.features(batch["partner_ids"], key_padding_mask_BS=batch["partner_hidden"])
+    pooled: Any = network.head.pooled
+    one_BD, other_BD = (
+        F.normalize(pooled(vectors, hidden).float(), dim=1)
+        for vectors, hidden in ((features_BTD, batch["hidden"]), (partners_BTD, batch["partner_hidden"]))
+    )
+    off_B = ((one_BD * other_BD).sum(dim=1) - batch["same"]) ** 2 * (batch["labels"] != IGNORED)
+    losses.add("pairs", batch["ids"].shape[1] * off_B.sum())
+
+
 @torch.no_grad()
-def score_rows(
-    network: Network, texts: EncodedTexts, tools: EvaluationTools, form: Callable[[Tensor], Tensor]
-) -> np.ndarray:
+def score_rows(network: Network, texts: EncodedTexts, tools: EvaluationTools, form: Callable[[Tensor], Tensor]) -> np.ndarray:
     """float64 [N, C]: ``form`` of the network's scores of each text, in evaluation mode."""
     device = tools.device or next(network.parameters()).device
     found: np.ndarray | None = None
+    stored_ND = network.stored_vectors(texts)
 
     def batches() -> Iterator[tuple[np.ndarray, Any]]:
         for at, rows in in_order(texts, tools.batch_size):
@@ -296,7 +365,10 @@ def score_rows(
 
     def scored(batch: tuple[np.ndarray, Any]) -> tuple[np.ndarray, np.ndarray]:
         at, rows = batch
-        scores_BC = label_scores(network, as_batch(rows).to(device))
+        batch_of = as_batch(rows)
+        if stored_ND is not None:
+            batch_of = Batch(**batch_of.tensors, pooled=torch.from_numpy(stored_ND[at]))
+        scores_BC = label_scores(network, batch_of.to(device))
         return np.asarray(at), form(scores_BC.double()).cpu().numpy()
 
     with evaluating(network):

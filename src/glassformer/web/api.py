@@ -93,9 +93,7 @@ class Batcher:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-def make_api(
-    job: Job, *, token: str, labels: list[str], pairs: bool, about: str, target: Target = "class"
-) -> Starlette:
+def make_api(job: Job, *, token: str, labels: list[str], pairs: bool, about: str, target: Target = "class") -> Starlette:
     """The application. ``job``: texts (and second texts) -> predictions as plain values."""
     batcher = Batcher(job)
     document = openapi(labels, pairs=pairs, about=about, target=target)
@@ -173,9 +171,12 @@ def openapi(labels: list[str], *, pairs: bool, about: str, target: Target = "cla
             "high": {"type": ["number", "null"]},
         },
     }
-    unlike = {"type": ["boolean", "null"], "description": "the text is unlike anything seen in training"}
+    unlike = {
+        "unlike": {"type": ["boolean", "null"], "description": "the text is unlike anything seen in training"},
+        "typicality": {"type": ["number", "null"], "description": "the share of validation texts that are as strange"},
+    }
     chances = {"probabilities": {"type": "object", "additionalProperties": {"type": "number"}}} if target != "number" else {}
-    prediction = {"type": "object", "properties": {**answers[target], "unlike": unlike, **chances}}
+    prediction = {"type": "object", "properties": {**answers[target], **unlike, **chances}}
     request = {"type": "object", "required": ["texts", *(["pairs"] if pairs else [])], "additionalProperties": False}
     request["properties"] = {"texts": texts, **({"pairs": texts} if pairs else {})}
     answer = {"type": "object", "properties": {"predictions": {"type": "array", "items": prediction}}}

@@ -1,8 +1,8 @@
 """Labelled texts by split, with the set of labels, class balance, and notes; and texts to classify, without labels.
 
-A text has one label, several labels, or a number (``Target``). Labels are those of the training file; another one elsewhere raises with its file and line. The validation share is drawn
-by ``data.split.seed`` alone, so every training seed sees the same split; ``data.split.stratify`` draws it label by label. Does
-not tokenize and imports no torch.
+A text has one label, several labels, or a number (``Target``). Labels are those of the training file; another one elsewhere
+raises with its file and line. The validation share is drawn by ``data.split.seed`` alone, so every training seed sees the same
+split; ``data.split.stratify`` draws it label by label. Does not tokenize and imports no torch.
 """
 
 from __future__ import annotations

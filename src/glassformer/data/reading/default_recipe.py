@@ -22,7 +22,7 @@ ENDINGS = (".txt", ".text", ".md", ".rst", ".tex", ".log", ".gz", ".csv", ".tsv"
 
 OF_TEXTS = ("labels", "multilabel", "regression")
 """Objectives about whole texts, which a table with labels can train."""
-TUNING_RATES = {"full": 1e-4, "lora": 1e-3}
+TUNING_RATES = {"full": 1e-4, "lora": 1e-3, "contrastive": 5e-5}
 FROZEN_RATE = 1e-2
 """Learning rates that suit a pretrained encoder, by ``model.tuning`` (docs/labels.md); the last where the encoder is frozen."""
 
