@@ -89,8 +89,8 @@ def test_pairs_train_the_encoder_and_labels_the_head(table: Path, bert_folder: P
         for kind in ("", "partner_"):
             ids, hidden = (batch[f"{kind}{name}"][row : row + 1] for name in ("ids", "hidden"))
             vectors.append(network.features(ids[:, ~hidden[0]])[0].mean(dim=0))
-        off += float((torch.cosine_similarity(*vectors, dim=0) - batch["same"][row]) ** 2)
-    assert float(pairs) == pytest.approx(off * batch["ids"].shape[1], rel=1e-4)
+        off += float((torch.cosine_similarity(*vectors, dim=0).detach() - batch["same"][row]) ** 2)
+    assert float(pairs.detach()) == pytest.approx(off * batch["ids"].shape[1], rel=1e-4)
     factors = network.lr_factors()
     assert factors == {"head.classifier.weight": 100.0, "head.classifier.bias": 100.0}
 
