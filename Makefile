@@ -19,7 +19,7 @@ $(CHECK_STAMP): constraints.txt
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q -c constraints.txt torch
-	$(BIN)/pip install -q -c constraints.txt -e ".[dev,hf,ray,slurm,data,translate,onnx]"
+	$(BIN)/pip install -q -c constraints.txt -e ".[dev,hf,ray,slurm,data,translate,onnx,log]"
 	touch $(STAMP)
 
 demo: $(STAMP)

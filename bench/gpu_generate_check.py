@@ -98,16 +98,9 @@ def check_equality(model: Transformer, *, rows: int, longest: int, new: int) -> 
 @torch.inference_mode()
 def largest_difference(model: Transformer, *, rows: int, length: int, fast: bool = False) -> float:
     """Scores step by step with a KV cache, against the whole sequence at once; relative to the largest score."""
-    device, table_VD = model.embedding.weight.device, model.embedding.weight
+    device = model.embedding.weight.device
     if fast:  # needs Triton, which builds of torch for CPUs lack
-        from glassformer.generation.cuda.fast_step import FastStep, position_table
-        from glassformer.generation.cuda.kernels.residual import ResidualStream, embed
-
-        fast_step, residual, position_table_TD = (
-            FastStep(model),
-            ResidualStream.empty(rows, table_VD),
-            position_table(model.positions),
-        )
+        from glassformer.generation.cuda.fast_step import compute_scores
     ids_BT = torch.randint(model.dims.vocabulary, (rows, length), generator=torch.Generator().manual_seed(0)).to(device)
     whole_BTV = model(ids_BT).float()
     cache = model.new_cache(capacity=length, rows=rows)
@@ -117,8 +110,7 @@ def largest_difference(model: Transformer, *, rows: int, length: int, fast: bool
         cache.place(position_ids_B1, length)
         if fast:
             step_BV = torch.empty(rows, model.dims.vocabulary, device=device)
-            embed(residual, ids_BT[:, place].contiguous(), table_VD, position_ids_B1[:, 0], position_table_TD)
-            fast_step.compute_scores(step_BV, residual, position_ids_B1[:, 0], cache)
+            compute_scores(model, ids_BT[:, place], position_ids_B1[:, 0], cache, step_BV)
         else:
             step_BV = model(ids_BT[:, place : place + 1], position_ids_BT=position_ids_B1, cache=cache)[:, -1].float()
         difference = (step_BV - whole_BTV[:, place]).abs().amax() / whole_BTV[:, place].abs().amax()
@@ -129,10 +121,10 @@ def largest_difference(model: Transformer, *, rows: int, length: int, fast: bool
 def check_fast_graphs(model: Transformer, *, rows: int, new: int) -> bool:
     """Whether a CUDA graph, in which kernels are set up while others still run, gives the tokens of the same kernels launched
     one after the other, with a wait after each step."""
-    from glassformer.generation.cuda.kernels import launch
+    from glassformer.generation.cuda import kernels
 
     expected = generate(model, [[1]] * rows, max_new_tokens=new, batch_size=rows)
-    graphs, pdl_options = decoder.CUDAGraphSteps, launch.pdl_options
+    graphs, options = decoder.CUDAGraphSteps, kernels._launch_options
 
     class OneByOne:
         def __init__(self, step: Any, state: Any, together: int) -> None:
@@ -144,11 +136,11 @@ def check_fast_graphs(model: Transformer, *, rows: int, new: int) -> bool:
                 torch.cuda.synchronize()
 
     decoder.CUDAGraphSteps = OneByOne
-    launch.pdl_options = lambda: {"PDL": False}
+    kernels._launch_options = lambda: {"PDL": False}
     try:
         plain = generate(copy.deepcopy(model), [[1]] * rows, max_new_tokens=new, batch_size=rows)
     finally:
-        decoder.CUDAGraphSteps, launch.pdl_options = graphs, pdl_options
+        decoder.CUDAGraphSteps, kernels._launch_options = graphs, options
     return plain == expected
 
 

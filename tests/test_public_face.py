@@ -12,7 +12,7 @@ import pytest
 import glassformer
 
 ROOT = Path(__file__).parents[1]
-FACE = ["Recipe", "Run", "Study", "check", "compare", "load", "load_recipe", "plan", "train"]
+FACE = ["Callback", "Recipe", "Run", "Study", "check", "compare", "load", "load_recipe", "plan", "train"]
 
 
 def test_exactly_these_names() -> None:
@@ -37,7 +37,7 @@ def test_each_is_documented(name: str) -> None:
 
 
 def test_a_name_that_is_not_there() -> None:
-    with pytest.raises(AttributeError, match=r"has no attribute 'trian'; it has Recipe, Run, .*train"):
+    with pytest.raises(AttributeError, match=r"has no attribute 'trian'; it has Callback, Recipe, Run, .*train"):
         glassformer.trian  # noqa: B018
 
 

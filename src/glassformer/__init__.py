@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from glassformer.recipe_cost import plan as plan
     from glassformer.run import Run as Run
     from glassformer.run import load as load
+    from glassformer.runs.callbacks import Callback as Callback
     from glassformer.study.compare import compare as compare
     from glassformer.study.study import Study as Study
 
 _FACE = {
+    "Callback": "glassformer.runs.callbacks",
     "Recipe": "glassformer.recipe",
     "Run": "glassformer.run",
     "Study": "glassformer.study.study",
@@ -28,7 +30,7 @@ _FACE = {
 }
 """Name -> module. Imported when first used, so that reading a result does not load torch."""
 
-__all__ = ["Recipe", "Run", "Study", "check", "compare", "load", "load_recipe", "plan", "train"]
+__all__ = ["Callback", "Recipe", "Run", "Study", "check", "compare", "load", "load_recipe", "plan", "train"]
 
 
 def __getattr__(name: str) -> Any:

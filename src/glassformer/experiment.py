@@ -10,10 +10,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
@@ -65,6 +65,7 @@ from glassformer.model.network import Network
 from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recipe
 from glassformer.run import Run
 from glassformer.runs.baselines_file import save_baselines
+from glassformer.runs.callbacks import Callback, Training, callbacks_of, following
 from glassformer.runs.checkpoint import Checkpoint, discard_after, load_checkpoint, newest_good, prune, save_checkpoint
 from glassformer.runs.directory import RunDirectory, find_runs
 from glassformer.runs.film import film_steps, save_snapshot
@@ -77,6 +78,9 @@ from glassformer.training.signals import StopRequested, StopSignal
 from glassformer.training.step import TrainStep
 from glassformer.training.step_acceleration import fastest_form, form_of
 from glassformer.training.trainer import Callbacks, Trainer, TrainingState
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MAY_CHANGE_ON_RESUME = (
     "about",
@@ -96,6 +100,8 @@ MAY_CHANGE_ON_RESUME = (
 """Keys that may differ when a run goes on: how long, how often it looks and saves, the number of micro-batches."""
 FOLDER_APPEARS = 20.0
 """Seconds until a folder made on one machine is seen on another that shares the disk."""
+SAMPLE_LOGGED, LOOK_LOGGED = 100, 32
+"""Tokens of the text sample, and of the text with its attention maps, that a logger writes at every evaluation."""
 
 
 def train(
@@ -114,9 +120,7 @@ def train(
     clock: Stopwatch | None = None,
     samples: int = 0,
     note: str | None = None,
-    on_step: Callable[[dict[str, Any]], None] | None = None,
-    on_evaluation: Callable[[dict[str, Any]], None] | None = None,
-    on_save: Callable[[Path], None] | None = None,
+    callbacks: Sequence[Callback | str] = (),
     watch: Watcher | None = None,
     processes: int | Literal["auto"] | Processes | None = None,
 ) -> Run:
@@ -124,7 +128,7 @@ def train(
 
     ``source``: a recipe (built-in name, file, mapping), a text file (a small recipe is chosen and printed), or with ``resume``
     a run's folder. ``out``: default runs/NAME. ``resume``: continue from the last checkpoint; ``"or begin"`` starts where there
-    is none. ``on_step`` and ``on_evaluation`` get each record as it is logged, ``on_save`` each checkpoint's folder.
+    is none. ``callbacks``: objects of your class that extends ``Callback``, or names of loggers (tensorboard, wandb, csv).
     ``samples``: tokens to generate at every evaluation. A model that fails a check (sees later tokens, other rows, padding) is
     not trained; ``allow_leaks`` trains it, every figure marked tainted. ``recheck=False`` accepts an earlier check of the same
     architecture and build, ``checked`` is the report of one. ``planned_flops``: of the whole study, so that compiling can pay.
@@ -136,20 +140,23 @@ def train(
     if isinstance(processes, int | str):
         number = number_of_processes(processes)
         if number > 1 and place_of() is None:
-            here_only = {"checked": checked, "on_step": on_step, "on_evaluation": on_evaluation, "on_save": on_save}
-            if given := [name for name, value in here_only.items() if value is not None]:
+            own = [type(one).__name__ for one in (*callbacks, checked) if not isinstance(one, str | None)]
+            if own:
                 raise UsageError(
-                    f"{given[0]} is called in this process, but processes={number} train elsewhere; drop it, and read the run "
-                    "when it is done.",
+                    f"{own[0]} lives in this process, but processes={number} train elsewhere; drop it, and read the run when "
+                    "it is done. Loggers by name (tensorboard, wandb, csv) work.",
                     reason="callback-in-processes",
                 )
             load_plugins(plugins)
             changes = {**(set or {}), **({} if seed is None else {"seed": seed})}
+            callbacks_of(callbacks)
             options = {"--processes": number, "--samples": samples or None, "--note": note}
             flags = {"--allow-leaks": allow_leaks, "--recheck": recheck}
-            return _train_in_children(source, changes, out, bool(resume), plugins, options, flags, threads, watch)
+            logs = [one for one in callbacks if isinstance(one, str)]
+            return _train_in_children(source, changes, out, bool(resume), plugins, options, flags, logs, threads, watch)
     group = processes if isinstance(processes, Alone | Group) else join()
     watch = watch if group.leads else SILENT
+    followers = callbacks_of(callbacks) if group.leads else []
 
     # The recipe, and the folder that the run goes to.
     with ending_together(group):
@@ -343,9 +350,8 @@ def train(
                 return
             values = {**values, "tainted": True} if taint_of(report) else values
             log.append(values)
-            listener = on_step if "loss" in values else on_evaluation
-            if listener is not None:
-                listener(dict(values))
+            for one in followers:
+                one.on_step(dict(values)) if "loss" in values else one.on_evaluation(dict(values))
             if any(name.startswith(VALIDATION) for name in values):
                 remark = recipe.objective.remark(log.read(say_once), batches.steps_per_epoch)
                 if remark is not None:
@@ -358,28 +364,54 @@ def train(
 
         def evaluate() -> dict[str, float]:
             gather()
-            return _validation(network, data, recipe, stop, group)
+            with optimizers.evaluating(network):
+                return _validation(network, data, recipe, stop, group)
 
         def film(at: int) -> None:
             gather()
-            group.once(lambda: save_snapshot(folder, at, saved_tensors(network)))
+            with optimizers.evaluating(network):
+                group.once(lambda: save_snapshot(folder, at, saved_tensors(network)))
 
         def save(state: TrainingState) -> None:
             gather()
-            tensors, memory = saved_tensors(network), {name: whole(one) for name, one in optimizers.tensors().items()}
-            if group.place.world > 1:  # a device that miscalculates is named instead of saved
-                group.require_same({f"weights after step {state.step}": sum_of_bits({**tensors, **memory})})
+            with optimizers.evaluating(network) as trained:
+                tensors, memory = saved_tensors(network), {name: whole(one) for name, one in optimizers.tensors().items()}
+                memory |= trained
+                if group.place.world > 1:  # a device that miscalculates is named instead of saved
+                    group.require_same({f"weights after step {state.step}": sum_of_bits({**tensors, **memory})})
 
-            def write() -> None:
-                log.sync()
-                written = save_checkpoint(folder, Checkpoint(state.step, tensors, memory, state.to_dict()))
-                best = state.best_step if recipe.checkpoint.best else None
-                prune(folder, keep=recipe.checkpoint.keep, also={step for step in [best] if step is not None})
-                if on_save is not None:
-                    on_save(written)
+                def write() -> None:
+                    log.sync()
+                    written = save_checkpoint(folder, Checkpoint(state.step, tensors, memory, state.to_dict()))
+                    best = state.best_step if recipe.checkpoint.best else None
+                    prune(folder, keep=recipe.checkpoint.keep, also={step for step in [best] if step is not None})
+                    for one in followers:
+                        one.on_save(written)
 
-            group.once(write)
+                group.once(write)
 
+        def sample(length: int) -> str | None:
+            with optimizers.evaluating(network):
+                return _sample(network, data, recipe, length)
+
+        def maps() -> Figure | None:
+            with optimizers.evaluating(network):
+                return _attention_maps(this_run, network)
+
+        def say_sample() -> None:
+            text = sample(samples)
+            if text is not None:
+                watch.say(f"    {text}".replace("\n", " "))
+
+        this_run = Run(folder)
+        live = Training(
+            this_run,
+            last_good,
+            steps,
+            network,
+            sample=lambda: sample(SAMPLE_LOGGED),
+            attention=maps,
+        )
         trainer = Trainer(
             step,
             batches_on_device,
@@ -392,7 +424,7 @@ def train(
                 evaluate=evaluate if "validation" in data.names else None,
                 record=record,
                 save=save,
-                evaluated=lambda at: group.once(lambda: _say_sample(network, data, recipe, samples, watch)),
+                evaluated=lambda at: group.once(lambda: say_sample()),
                 agree=group.largest if group.place.world > 1 else None,
                 recorded=lambda at: group.once(
                     lambda: next((r for r in log.read(say_once) if r["step"] == at and metric.recorded in r), None)
@@ -403,16 +435,17 @@ def train(
                 clock=clock,
             ),
         )
-        state = trainer.run(
-            TrainingState() if checkpoint is None else TrainingState.from_dict(checkpoint.step, checkpoint.state)
-        )
+        with following(followers, live):
+            state = trainer.run(
+                TrainingState() if checkpoint is None else TrainingState.from_dict(checkpoint.step, checkpoint.state)
+            )
 
         # What a finished run leaves behind.
         def finish() -> None:
             with clock.phase("baselines"):
                 save_baselines(folder, fitted_baselines(recipe.objective, data))
                 beside = _baseline_values(folder, recipe, data, stop)
-            folder.write_state("finished", step=state.step, steps=steps, best_step=state.best_step, **beside)
+            folder.write_state("finished", step=state.step, steps=steps, best_step=state.best_step, baselines=beside)
 
         group.once(finish)
     if isinstance(group, Group) and group is not processes:  # a parent's training is followed by its child's
@@ -428,6 +461,7 @@ def _train_in_children(
     plugins: Sequence[Path | str],
     options: Mapping[str, Any],
     flags: Mapping[str, bool],
+    logs: Sequence[str],
     threads: int | None,
     watch: Watcher,
 ) -> Run:
@@ -447,6 +481,7 @@ def _train_in_children(
         words += [word for name, value in options.items() if value is not None for word in (name, str(value))]
         words += [name for name, value in flags.items() if value]
         words += [word for plugin in plugins for word in ("--plugin", str(plugin))]
+        words += [word for name in logs for word in ("--log", name)]
         environ = {**os.environ, **({} if threads is None else {"OMP_NUM_THREADS": str(threads)})}
         command = [sys.executable, "-m", "glassformer", *words]
         said: list[str] = []
@@ -738,24 +773,31 @@ def _share_trained_on(data: PreparedData) -> float | None:
     return share_in_train(data.split("train"), data.split("validation")) if "validation" in data.names else None
 
 
-def _baseline_values(folder: RunDirectory, recipe: Recipe, data: PreparedData, stop: StopSignal) -> dict[str, Any]:
-    """The judged metric of each baseline on the validation split, and which are trivial: a run's list and its diagnosis are
-    read without torch."""
+def _baseline_values(folder: RunDirectory, recipe: Recipe, data: PreparedData, stop: StopSignal) -> dict[str, float]:
+    """The judged metric of each baseline on the validation split: a run's list and its diagnosis are read without torch."""
     if "validation" not in data.names:
-        return {"baselines": {}}
+        return {}
     tools, name = tools_for(recipe, data.tokenizer, keep_going=stop.check), chosen_metric(recipe).name
     fitted = saved_baselines(folder, recipe.objective, lambda: data)
     found = {one: baseline.evaluate(data.split("validation"), tools).figures.get(name) for one, baseline in fitted.items()}
-    values = {one: figure.value for one, figure in found.items() if figure is not None and figure.value is not None}
-    return {"baselines": values, "trivial": [one for one in values if fitted[one].trivial]}
+    return {one: figure.value for one, figure in found.items() if figure is not None and figure.value is not None}
 
 
-def _say_sample(network: Network, data: PreparedData, recipe: Recipe, tokens: int, watch: Watcher) -> None:
-    """A few words of the model as it stands, printed; changes nothing about the training."""
+def _sample(network: Network, data: PreparedData, recipe: Recipe, tokens: int) -> str | None:
+    """A few words of the model as it stands; changes nothing about the training. None of a model that writes no text."""
     if not tokens or "causality" not in recipe.objective.laws or recipe.objective.reads_source:
-        return
+        return None
     training = network.training
     with torch.random.fork_rng(devices=[]):
         text = generate_texts(network.eval(), data.tokenizer, [""], seed=0, max_new_tokens=tokens, temperature=0.8)[0]
     network.train(training)
-    watch.say(f"    {text.prompt}{text.text}".replace("\n", " "))
+    return text.prompt + text.text
+
+
+def _attention_maps(run: Run, network: Network) -> Figure | None:
+    """All heads of the network in training, on the first validation text; None where it has no attention to show."""
+    text = run.opening_text(LOOK_LOGGED)
+    if text is None or getattr(network, "reads_source", False):
+        return None
+    look = run.look(text, model=network)
+    return None if look.no_attention else look.figure()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from glassformer.data.data_kinds import PreparedData, data_kind
 from glassformer.data.groups import groups_of
 from glassformer.data.labels.label_batches import encode_texts
 from glassformer.data.labels.labelled_texts import KINDS
-from glassformer.data.pairs.pair_batches import encode_pairs
+from glassformer.data.pairs.pair_batches import encode_pairs, written_text
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.data.tokenizers.two import target_side
@@ -34,7 +34,7 @@ from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime, choose_device, generation_precision
 from glassformer.generation.sampling import Sampling
-from glassformer.generation.texts import Sample, generate_texts, prompt_ids
+from glassformer.generation.texts import Sample, generate_texts, prompt_ids, shortened
 from glassformer.generation.translation import Translation
 from glassformer.lens.look import Look
 from glassformer.model.kernels import read_triton_ahead
@@ -46,15 +46,18 @@ from glassformer.pretrained.adapter_export import Answers
 from glassformer.pretrained.exporting import Exported, export, model_card
 from glassformer.pretrained.folders import is_folder
 from glassformer.pretrained.importing import cached_run
-from glassformer.recipe import Recipe
+from glassformer.recipe import Recipe, load_recipe
 from glassformer.runs.baselines_file import load_packed, packed
 from glassformer.runs.checkpoint import MODEL, Checkpoint, checkpoint_checksums, last_checkpoint, load_for_inference, step_named
 from glassformer.runs.diagnosis import Finding, diagnosis_of
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.film import read_snapshot
 from glassformer.runs.overview import in_html, in_one_line, progress_of, summary_of
-from glassformer.runs.records import MetricsLog
+from glassformer.runs.records import MetricsLog, frame_of
 from glassformer.runs.weights import load_weights, saved_tensors, take_weights
+
+if TYPE_CHECKING:
+    import pandas
 
 
 def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), recheck: bool = True, watch: Watcher = SILENT) -> Run:
@@ -120,6 +123,13 @@ class Run:
     def metrics(self) -> list[dict[str, Any]]:
         """Every record of the run, in order."""
         return MetricsLog(self.directory.metrics_file).read(self._say_once)
+
+    def frame(self) -> pandas.DataFrame:
+        """The records as a pandas DataFrame, a row per step: the validation metrics of a step stand beside its loss."""
+        by_step: dict[int, dict[str, Any]] = {}
+        for record in self.metrics():
+            by_step.setdefault(record["step"], {}).update(record)
+        return frame_of(list(by_step.values()))
 
     def checkpoint(self, which: str | int = "last") -> Checkpoint:
         """``last``, ``best``, or a step. Without optimizer state if no optimizer file is intact, which is reported."""
@@ -215,6 +225,17 @@ class Run:
     def reading_of_labels(self) -> dict[str, Any]:
         """How the labelled files were read: their columns."""
         return dict((self._data_record or {}).get("reading") or {})
+
+    def altered(self, changes: Mapping[str, Any], checkpoint: str | int = "last") -> Network:
+        """The network of a checkpoint with parts of its recipe changed (``model.merge``, ``model.mixer.masked``), on the same
+        weights; refused where these do not fit. Give it to ``evaluate`` or ``look`` as ``model``."""
+        others = [key for key in changes if not key.startswith("model.")]
+        if others:
+            raise UsageError(
+                f"--set {others[0]} changes no part of the model; give a key that begins with model.", reason="not-a-part"
+            )
+        network = self._fresh_model(self.checkpoint(checkpoint), load_recipe(self.recipe, changes))
+        return network.to(choose_device("auto"))
 
     def untrained(self, recipe: Recipe | None = None) -> Any:
         """The model as it was initialised, before any training. ``recipe``: another one with the same weights."""
@@ -333,13 +354,19 @@ class Run:
         return token_losses(network, items.tokens, context=self.recipe.model.context, device=next(network.parameters()).device)
 
     def evaluate_own_texts(
-        self, *, checkpoint: str | int = "last", allow_leaks: bool = False, watch: Watcher = SILENT
+        self,
+        *,
+        model: Network | None = None,
+        checkpoint: str | int = "last",
+        allow_leaks: bool = False,
+        watch: Watcher = SILENT,
     ) -> dict[str, Evaluation]:
         """The texts of the recipe (``evaluation.texts``) by name, each on its own."""
         texts = self.recipe.evaluation.texts
         if not texts:
             return {}
-        found = self.evaluate_texts(list(texts.values()), checkpoint=checkpoint, allow_leaks=allow_leaks, watch=watch)
+        settings: dict[str, Any] = {"checkpoint": checkpoint, "allow_leaks": allow_leaks, "watch": watch}
+        found = self.evaluate_texts(list(texts.values()), model=model, **settings)
         return {name: replace(result, name=name) for name, result in zip(texts, found)}
 
     def _evaluator(
@@ -386,7 +413,7 @@ class Run:
             self.baselines(),
             replace(assembly.tools_for(self.recipe, self.tokenizer), context=length or self.recipe.model.context),
             step=found.step,
-            tainted=taint_of(report) or self.tainted,
+            tainted=taint_of(report) or (self.tainted if model is None else None),  # another network was checked itself
             parent=None if recipe is not self.recipe else self._other_row("parent", self._parent_network, device),
         )
         if model is None and length is None:
@@ -680,7 +707,7 @@ class Run:
             network, items, tools, beams=beams, length_penalty=length_penalty, sampling=sampling, seed=seed
         )
         return [
-            Translation(source, text, ones[0].log_probability, [target.decode(list(one.ids)).strip() for one in ones[1:]])
+            Translation(source, text, ones[0].log_probability, [written_text(target, one.ids) for one in ones[1:]])
             for source, (text, ones) in zip(items.sources, found)
         ]
 
@@ -704,6 +731,19 @@ class Run:
         self._generator = (checkpoint.step, precision, model)
         return model
 
+    def opening_text(self, most: int) -> str | None:
+        """The beginning of the validation data, at most ``most`` tokens; None where there are none, or they are not here."""
+        try:
+            if "validation" not in self.data.names:
+                return None
+            items = self.data.split("validation")
+        except GlassformerError:
+            return None
+        text = str(items.texts[0]) if hasattr(items, "texts") else None
+        if hasattr(items, "tokens"):
+            text = self.tokenizer.decode([int(token) for token in items.tokens[: 2 * most]]).strip()
+        return shortened(text, self.tokenizer, min(most, self.recipe.model.context)) or None if text else None
+
     def look(
         self,
         text: str,
@@ -713,9 +753,11 @@ class Run:
         model: Network | None = None,
         attention: str | None = None,
         target: str | None = None,
+        pad: int | None = None,
     ) -> Look:
         """The model's activations on a text (docs/look.md). ``checkpoint``: also ``untrained``, ``0`` (before step 1) and
-        the steps of the film. ``hide``: positions that no query may attend to. ``model``: an altered model instead.
+        the steps of the film. ``hide``: positions that no query may attend to. ``model``: an altered model instead. ``pad``:
+        add padding up to so many tokens, as in a batch.
 
         Of a run that translates, ``text`` is the source and ``target`` its translation, by default the model's own;
         ``attention`` chooses the maps: ``cross`` (target to source, the default), ``encoder`` or ``decoder``."""
@@ -733,7 +775,7 @@ class Run:
             ids = [int(token) for token in encode_texts(self.tokenizer, items, 1 << 20).ids[0]]
         else:
             ids = prompt_ids(self.tokenizer, text)
-        return Look(network, self.tokenizer, ids, hide=hide, name=name, labels=self.label_names)
+        return Look(network, self.tokenizer, ids, hide=hide, name=name, labels=self.label_names, pad=pad)
 
     def _look_at_translation(
         self, network: Any, name: str, text: str, target: str | None, attention: str, hide: Sequence[int]
@@ -788,4 +830,4 @@ class Run:
         return in_one_line(self.summary())
 
     def _repr_html_(self) -> str:
-        return in_html(self.summary())
+        return in_html(self.directory, self.diagnosis())

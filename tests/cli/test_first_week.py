@@ -258,17 +258,6 @@ def test_losses_by_token_as_an_array(trained) -> None:
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_callbacks_get_every_record_and_checkpoint(tiny, tmp_path) -> None:
-    steps, evaluations, saved = [], [], []
-    callbacks = {"on_step": steps.append, "on_evaluation": evaluations.append, "on_save": saved.append}
-    run = gf.train(tiny, out=tmp_path / "run", **callbacks)
-    assert [record["step"] for record in steps] == [1, 2, 3, 4, 5, 6]
-    assert [record["step"] for record in evaluations] == [3, 6]
-    assert [folder.name for folder in saved] == ["step-2", "step-4", "step-6"]
-    assert steps + evaluations == sorted(run.metrics(), key=lambda record: ("loss" not in record, record["step"]))
-
-
-@pytest.mark.usefixtures("unchecked")
 class TestOnTheWayIn:
     def test_a_text_file_is_enough(self, cli, tiny_text, tmp_path, monkeypatch) -> None:
         monkeypatch.chdir(tmp_path)

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 SNIPPETS = ROOT / "docs" / "snippets"
 BLOCK = re.compile(r"^```\w*\n# docs/snippets/(\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-RUN_ELSEWHERE = re.compile(r"^(bpe|byhand|data|check|my_|generation|reweight|verdict|tensorboard|parity\.py|course|own_.*py)")
+RUN_ELSEWHERE = re.compile(r"^(bpe|byhand|data|check|my_|generation|reweight|verdict|parity\.py|course|own_.*py)")
 """Run, and compared with what their pages show, by the tests of those pages."""
 
 
@@ -90,16 +90,6 @@ def test_it_runs(name: str, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
-
-
-def test_the_tensorboard_callback_with_a_real_writer(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard", reason="the package tensorboard is not installed")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), *sys.path])}
-    words = [sys.executable, str(SNIPPETS / "tensorboard_callback.py")]
-    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    (events,) = (tmp_path / "runs" / "board").glob("events.out.tfevents.*")
-    assert b"validation_loss" in events.read_bytes()
 
 
 def test_a_metric_of_ones_own_is_shown_and_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

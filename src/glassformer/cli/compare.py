@@ -11,7 +11,7 @@ import typer
 
 from glassformer.cli.console import out, print_json, say
 from glassformer.cli.live_table import watching_a_study
-from glassformer.cli.options import Json, Plugin, Set, changes_of
+from glassformer.cli.options import Json, Log, Plugin, Set, changes_of
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.plugins import load_plugins, plugin_flags
 from glassformer.study.running.executors.local import PER_GPU
@@ -60,6 +60,10 @@ def command(
         Literal["parameters", "flops"] | None,
         typer.Option("--match", help="Adjust each variant's feed-forward width so that all have equal parameters or FLOPs."),
     ] = None,
+    equal: Annotated[
+        list[str] | None,
+        typer.Option("--equal", help="Refuse changes that differ in parameters, flops, tokens or time. Repeatable."),
+    ] = None,
     tune: Annotated[
         list[str] | None,
         typer.Option(
@@ -106,6 +110,7 @@ def command(
     allow_leaks: Annotated[
         bool, typer.Option("--allow-leaks", help="Also train variants that fail a check; they are marked tainted.")
     ] = False,
+    log: Log = None,
     plugin: Plugin = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the time it takes and the smallest difference it can find; train nothing.")
@@ -154,12 +159,13 @@ def command(
         "margin": margin,
         "planned_effect": effect,
         "match": match,
+        "equal": equal,
         "tune": _grid(tune, tune_tries, tune_seeds),
         "budget_hours": budget_hours,
         "allow_leaks": allow_leaks or None,
     }
     with watching_a_study() as watch:
-        from glassformer.study.compare import Execution, run_sets, run_study
+        from glassformer.study.compare import Execution, run_planned
         from glassformer.study.planning.planned_study import plan_studies
         from glassformer.study.study import Study
 
@@ -175,6 +181,7 @@ def command(
             store=store,
             baseline=baseline,
             plugins=plugin or (),
+            callbacks=log or (),
             watch=watch,
         )
         planned = plan_studies(
@@ -183,20 +190,22 @@ def command(
         if dry_run:
             _print_estimate(planned, jobs, json)
             return
-        study = run_study(planned[0], how) if len(planned) == 1 else run_sets(planned, how)
-        page = study.report()
+        studies = run_planned(planned, how)
+        pages = [study.report() for study in studies]
     if json:
-        print_json({**study.to_dict(), "report": str(page)})
+        documents = [{**study.to_dict(), "report": str(page)} for study, page in zip(studies, pages)]
+        print_json(documents[0] if len(documents) == 1 else {"studies": documents})
         return
-    out().print(str(study), markup=False)
-    folder = shlex.quote(str(study.folder)) + plugin_flags()
-    evidence = ""
-    if details and isinstance(study, Study):
-        out().print("\n".join(["", *study.sentences(details=True)]), markup=False)
-    elif isinstance(study, Study):
-        evidence = f" For the evidence behind each verdict: glassformer compare {folder} --details."
-    out().print(f"\nReport: {page.resolve()}", markup=False)
-    say(f"To rewrite the report: glassformer report {folder}.{evidence}")
+    for study, page in zip(studies, pages):
+        out().print(str(study), markup=False)
+        folder = shlex.quote(str(study.folder)) + plugin_flags()
+        evidence = ""
+        if details and isinstance(study, Study):
+            out().print("\n".join(["", *study.sentences(details=True)]), markup=False)
+        elif isinstance(study, Study):
+            evidence = f" For the evidence behind each verdict: glassformer compare {folder} --details."
+        out().print(f"\nReport: {page.resolve()}", markup=False)
+        say(f"To rewrite the report: glassformer report {folder}.{evidence}")
 
 
 def _print_estimate(planned: Sequence[PlannedStudy], jobs: int | None, json: bool) -> None:

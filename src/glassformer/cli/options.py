@@ -19,6 +19,10 @@ Plugin = Annotated[
     list[Path] | None,
     typer.Option("--plugin", metavar="FILE", help="Load your own variants from this Python file. Repeatable."),
 ]
+Log = Annotated[
+    list[str] | None,
+    typer.Option("--log", metavar="tensorboard|wandb|csv", help="Also write the metrics for this tool. Repeatable."),
+]
 AllowLeaks = Annotated[
     bool,
     typer.Option(

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from glassformer.cli.console import out, print_json, say, watching
 from glassformer.cli.options import Json, Plugin
+from glassformer.foundation.errors import UsageError
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from glassformer.run import Run
     from glassformer.study.multi_set_study import SetStudy
     from glassformer.study.study import Study
@@ -25,31 +30,104 @@ def command(
     out_: Annotated[
         Path | None, typer.Option("--out", metavar="PAGE.html", help="File to write; default report.html in the folder.")
     ] = None,
+    table: Annotated[
+        Literal["latex", "csv", "markdown"] | None,
+        typer.Option("--table", help="Print the study's table for a paper or a spreadsheet instead of writing the page."),
+    ] = None,
+    figure: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--figure",
+            metavar="FILE",
+            help="Write one figure instead: curves, differences, values or cost, as .pdf, .svg or .png, e.g. curves.pdf.",
+        ),
+    ] = None,
+    reproducibility: Annotated[
+        Path | None,
+        typer.Option("--reproducibility", metavar="FILE.json", help="Write commands, seeds, data checksums and versions."),
+    ] = None,
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
-    """Write one HTML page about a run or a study. Results with intervals, curves, cost, the command to repeat it."""
+    """Write one HTML page about a run or a study. Results with intervals, curves, cost, the command to repeat it.
+
+    For a paper: --table, --figure (the file's name says which: curves-of-all.pdf) and --reproducibility.
+    """
+    if table or figure or reproducibility:
+        _for_paper(runs, table, figure or [], reproducibility)
+        return
     file, in_short = _written(runs, out_, plugin or ())
     print_json({"report": str(file), **in_short}) if json else out().print(str(file), markup=False)
 
 
-def _written(runs: Sequence[Path], page: Path | None, plugins: Sequence[Path]) -> tuple[Path, dict[str, Any]]:
-    """The page's place, and what it holds in short."""
+def _for_paper(
+    folders: Sequence[Path], table: Literal["latex", "csv", "markdown"] | None, figures: Sequence[Path], file: Path | None
+) -> None:
+    """Prints the table; writes figures and the reproducibility file, and prints their names on standard error."""
+    from glassformer.figures.save import save_figure
+    from glassformer.foundation.files import write_json
+    from glassformer.runs.directory import RunDirectory
+    from glassformer.study.reporting.paper import reproducibility, table_text
+
+    study = _study_in(folders[0]) if len(folders) == 1 else None
+    runs = [RunDirectory(folder) for folder in folders] if study is None else []
+    for run in runs:
+        run.require()
+    if table is not None:
+        if study is None:
+            raise UsageError("--table is of a study; for runs use `glassformer runs --csv`.", reason="table-of-runs")
+        sys.stdout.write(table_text(study, table))
+    for path in figures:
+        save_figure(_figure(study, folders, re.split(r"[-_.]", path.stem)[0]), path)
+        say(f"Wrote {path}.")
+    if file is not None:
+        write_json(file, reproducibility(runs if study is None else study))
+        say(f"Wrote {file}.")
+
+
+def _figure(study: Study | SetStudy | None, folders: Sequence[Path], what: str) -> Figure:
+    from glassformer.study.multi_set_study import SetStudy
+
+    if isinstance(study, SetStudy):
+        raise UsageError("--figure is of one set's study; name its folder.", reason="figure-of-sets")
+    if study is not None:
+        return study.figure(what)
+    if what != "curves":
+        raise UsageError(f"--figure {what} is of a study; of runs there are curves, e.g. curves.pdf.", reason="no-figure")
+    from glassformer.run_report import curves_figure
+
+    return curves_figure(folders, warn=say)
+
+
+def _study_in(folder: Path) -> Study | SetStudy | None:
+    """The study in a folder, on one set or on several; None where there is none."""
     from glassformer.study.directory import StudyDirectory
     from glassformer.study.multi_set_study import SetStudy
+    from glassformer.study.study import Study
+
+    if SetStudy.exists(folder):
+        return SetStudy.load(folder)
+    return Study.load(folder) if StudyDirectory(folder).exists() else None
+
+
+def _written(runs: Sequence[Path], page: Path | None, plugins: Sequence[Path]) -> tuple[Path, dict[str, Any]]:
+    """The page's place, and what it holds in short."""
+    from glassformer.study.multi_set_study import SetStudy
+    from glassformer.study.size_study import SizeStudy
 
     if len(runs) > 1:
         from glassformer.run_report import write_curves
 
         return write_curves(runs, page or Path("report.html"), warn=say), _several(runs)
     run = runs[0]
-    if SetStudy.exists(run):
-        sets = SetStudy.load(run)
-        return sets.report(page), {**_study(sets), "kind": "study on several sets", "sets": list(sets.studies)}
-    if StudyDirectory(run).exists():
-        from glassformer.study.study import Study
-
-        study = Study.load(run)
+    if SizeStudy.exists(run):
+        sizes = SizeStudy.load(run)
+        trends = [{"variant": one.variant, "trend": one.word, "sentence": one.sentence} for one in sizes.trends]
+        return sizes.report(page), {"kind": "study at several sizes", "sizes": list(sizes.studies), "trends": trends}
+    study = _study_in(run)
+    if isinstance(study, SetStudy):
+        return study.report(page), {**_study(study), "kind": "study on several sets", "sets": list(study.studies)}
+    if study is not None:
         return study.report(page), _study(study)
     from glassformer.run import load
     from glassformer.run_report import write_report

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from csv import DictWriter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +12,7 @@ from glassformer.cli.console import out, print_json, print_table, say
 from glassformer.cli.options import Json
 from glassformer.foundation.errors import UsageError
 from glassformer.runs.overview import flat_rows, records_of
+from glassformer.runs.records import csv_text
 
 
 def command(
@@ -43,7 +43,7 @@ def command(
 
     table = overview(folder)
     if csv:
-        _csv(records_of(folder, say) if metrics else flat_rows(table))
+        sys.stdout.write(csv_text(records_of(folder, say) if metrics else flat_rows(table)))
         return
     if json:
         print_json(table)
@@ -81,14 +81,6 @@ def _note(folder: Path, text: str) -> None:
     run = RunDirectory(folder)
     run.require()
     run.add_note(text)
-
-
-def _csv(rows: list[dict[str, Any]]) -> None:
-    """One header, one line per row; what a row does not have is empty."""
-    header = list(dict.fromkeys(key for row in rows for key in row))
-    writer = DictWriter(sys.stdout, header, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
 
 
 def _trial_store(empty: bool, json: bool) -> None:

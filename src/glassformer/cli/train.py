@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli.console import SETTINGS, out, print_json, print_table, say, watching
-from glassformer.cli.options import AllowLeaks, Json, Plugin, RecipeArgument, Set, changes_of
+from glassformer.cli.options import AllowLeaks, Json, Log, Plugin, RecipeArgument, Set, changes_of
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.place import Place, place_of
 from glassformer.foundation.plugins import plugin_flags
@@ -49,6 +49,7 @@ def command(
         str | None,
         typer.Option("--gpu", metavar="KIND", help="With --dry-run: plan for this GPU (a100, h100, h200, b200, ...)."),
     ] = None,
+    log: Log = None,
     plugin: Plugin = None,
     allow_leaks: AllowLeaks = False,
     recheck: Annotated[
@@ -91,6 +92,7 @@ def command(
             note=note,
             recheck=recheck,
             clock=clock,
+            callbacks=log or (),
             watch=watch,
         )
     if place is not None and place.rank:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,10 @@ WINDOW = 32
 """Tokens of a window: long enough that prose of two authors shares none, short enough for a line."""
 SAMPLED = 2000
 """Windows of the second split that are searched for."""
+PHRASE = 8
+"""Tokens at both ends by which a labelled text is found in a row."""
+TEXTS = ("texts", "pairs", "sources", "targets")
+"""Where the kinds of data have their texts. Not questions: the text they are answered from has their words."""
 MOST_TOKENS = 2_000_000
 """Tokens of the first split that are searched, its first ones."""
 
@@ -24,7 +29,7 @@ def share_in_train(train: Any, split: Any) -> float | None:
         return float(np.mean(seen)) if len(seen) else None
     if not (hasattr(train, "tokens") and hasattr(split, "tokens")):
         return None
-    known, wanted = _window_hashes(np.asarray(train.tokens[:MOST_TOKENS])), _window_hashes(np.asarray(split.tokens))
+    known, wanted = window_hashes(np.asarray(train.tokens[:MOST_TOKENS])), window_hashes(np.asarray(split.tokens))
     if not len(known) or not len(wanted):
         return None
     documents = 0.0
@@ -34,12 +39,35 @@ def share_in_train(train: Any, split: Any) -> float | None:
     return max(documents, float(np.isin(sampled, known).mean()))
 
 
-def _window_hashes(tokens_N: np.ndarray) -> np.ndarray:
-    """A number for each window of ``WINDOW`` tokens, equal for equal windows; products wrap around, as hashes may."""
-    count = len(tokens_N) - WINDOW + 1
+def share_of_judged(rows: Sequence[np.ndarray], judged: Any, train: Any, encode: Callable[[str], Any]) -> float | None:
+    """The share of drawn training rows (token ids) that is text of the judged split and not of the training split: of their
+    windows, or for labelled texts and pairs of the rows that hold a whole one. None: not known."""
+    if hasattr(judged, "tokens"):
+        window = min([WINDOW, *(len(row) for row in rows)])
+        drawn = np.concatenate([window_hashes(row, window) for row in rows])
+        inside = np.isin(drawn, window_hashes(np.asarray(judged.tokens), window))
+        if inside.any() and hasattr(train, "tokens"):
+            inside &= ~np.isin(drawn, window_hashes(np.asarray(train.tokens), window))
+        return float(inside.mean()) if len(drawn) else None
+    mine, theirs = ([text for name in TEXTS for text in getattr(one, name, None) or ()] for one in (judged, train))
+    trained = set(theirs)
+    ends: dict[int, set[int]] = {}
+    for text in mine[:SAMPLED]:
+        ids = np.asarray(encode(text)) if text not in trained else np.zeros(0, np.int64)
+        if len(hashes := window_hashes(ids, PHRASE)):
+            ends.setdefault(int(hashes[0]), set()).add(int(hashes[-1]))
+    if not ends:
+        return None
+    found = [set(window_hashes(row, PHRASE).tolist()) for row in rows]
+    return float(np.mean([any(ends[first] & row for first in ends.keys() & row) for row in found]))
+
+
+def window_hashes(tokens_N: np.ndarray, window: int = WINDOW) -> np.ndarray:
+    """A number for each window of so many tokens, equal for equal windows; products wrap around, as hashes may."""
+    count = len(tokens_N) - window + 1
     if count < 1:
         return np.zeros(0, np.uint64)
     values_N, found = tokens_N.astype(np.uint64) + np.uint64(1), np.zeros(count, np.uint64)
-    for place in range(WINDOW):
+    for place in range(window):
         found = found * np.uint64(0x9E3779B97F4A7C15) + values_N[place : place + count]
     return found

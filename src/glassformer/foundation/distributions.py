@@ -59,3 +59,17 @@ def beta_quantile(probability: float, a: float, b: float) -> float:
     from scipy.special import betaincinv
 
     return float(betaincinv(a, b, probability))
+
+
+def f_upper(f: npt.ArrayLike, df1: float, df2: float) -> Floats:
+    """P(F >= f): the p of a variance ratio."""
+    from scipy.special import fdtrc
+
+    return np.asarray(fdtrc(df1, df2, f))
+
+
+def f_quantile(probability: float, df1: float, df2: float) -> float:
+    """The f with P(F <= f) = probability."""
+    from scipy.special import fdtri
+
+    return float(fdtri(df1, df2, probability))

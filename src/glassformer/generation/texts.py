@@ -15,6 +15,8 @@ SPARE_TOKENS = 8
 """Extra tokens decoded beyond the longest stop string: the first ones may be incomplete characters or special tokens."""
 HELD_BACK = 8
 """The number of ids held back when the streamed text need not be exact."""
+MARKS = 2
+"""Tokens that a text may get around it: a start and a stop, or the classifier's own."""
 
 
 @dataclass(frozen=True)
@@ -196,3 +198,10 @@ def _end_of_emitted(text: str, before: str) -> int:
 def _overhang(text: str, string: str) -> int:
     """How many characters at the end of ``text`` may be the beginning of ``string``."""
     return next((n for n in range(min(len(string) - 1, len(text)), 0, -1) if text.endswith(string[:n])), 0)
+
+
+def shortened(text: str, tokenizer: Tokenizer, most: int) -> str:
+    """The longest beginning of whole words (or else of characters) with at most ``most`` tokens, marks included."""
+    words = text.split(" ")
+    cuts = [" ".join(words[:count]) for count in range(len(words), 0, -1)] + [text[:count] for count in range(len(text), 0, -1)]
+    return next((cut for cut in cuts if cut.strip() and len(tokenizer.encode(cut)) + MARKS <= most), "")

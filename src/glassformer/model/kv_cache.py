@@ -9,7 +9,7 @@ longest row ends.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, final
 
 import torch
@@ -25,7 +25,6 @@ class CachePlacement:
         self.position_ids_BT: Tensor | None = None  # None: whole rows from their beginning
         self.whole_rows: Tensor | slice = slice(0)  # which ones those are
         self.length = 0  # how far any row reaches after the pass
-        self.copy: Callable[[Tensor, Tensor], object] = Tensor.copy_  # a faster copy of whole rows may be put here
 
 
 class LayerCache(ABC):
@@ -57,11 +56,7 @@ class KVCache(LayerCache):
         """Stores the new vectors and returns those of all positions so far, [B, H, S, E]."""
         placement = self._placement
         if placement.position_ids_BT is None:  # whole rows: the new vectors are all there is
-            buffer_BHSE, rows, length = self._buffer(name, new_BHTE), placement.whole_rows, new_BHTE.shape[2]
-            if isinstance(rows, slice):
-                placement.copy(buffer_BHSE[rows, :, :length], new_BHTE)
-            else:
-                buffer_BHSE[rows, :, :length] = new_BHTE
+            self._buffer(name, new_BHTE)[placement.whole_rows, :, : new_BHTE.shape[2]] = new_BHTE
             return new_BHTE
         buffer_BHSE = self.rows_of(name, new_BHTE)
         buffer_BHSE.scatter_(2, placement.position_ids_BT[:, None, :, None].expand_as(new_BHTE), new_BHTE)

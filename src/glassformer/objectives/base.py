@@ -61,8 +61,15 @@ class ObjectiveConfig(VariantConfig):
     metrics: ClassVar[tuple[Metric, ...]]
     reads_source: ClassVar[bool] = False
     """Whether its batches have a source beside the target, which needs a network with an encoder."""
+    answering: ClassVar[tuple[str, ...]] = ()
+    """Settings that say how an answer is made, not how it is judged (beams): a study compares them by one evaluator."""
     baselines: ClassVar[Mapping[str, type[Baseline]]] = {}
     """The classes of its baselines by name, so that a run can load its own."""
+
+    @property
+    def judge(self) -> ObjectiveConfig:
+        """The objective whose ``evaluate`` this one uses: itself, or one of its parts."""
+        return self
 
     def marks(self) -> tuple[str, ...]:
         """Special tokens it needs, appended to the tokenizer's vocabulary."""

@@ -6,16 +6,21 @@ line, left by a killed process, is skipped. A line that is no record is named.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
-from glassformer.foundation.errors import RunError
+from glassformer.foundation.errors import MissingDependency, RunError
 from glassformer.foundation.files import LONGEST_LINE, open_file, read_json_lines, room_on_disk, write_atomically
 from glassformer.foundation.metrics import VALIDATION
+
+if TYPE_CHECKING:
+    import pandas
 
 BLOCK = 1 << 16
 """Bytes that are read at once from the end of a file."""
@@ -117,6 +122,25 @@ def _has_numbers(record: Mapping[str, Any], file: Path, damaged: Callable[[str],
         raise RunError(sentence, reason="damaged-record")
     damaged(f"{sentence} It is left out.")
     return False
+
+
+def frame_of(rows: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
+    """Rows as a pandas DataFrame."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise MissingDependency("A frame needs the package pandas; install glassformer[data].", reason="no-pandas") from error
+    return pandas.DataFrame(list(rows))
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> str:
+    """One header, one line per row; what a row does not have is empty."""
+    stream = io.StringIO()
+    header = list(dict.fromkeys(key for row in rows for key in row)) if columns is None else list(columns)
+    writer = csv.DictWriter(stream, header, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue()
 
 
 def _line(record: Mapping[str, Any]) -> str:

@@ -6,8 +6,9 @@ The arguments become a ``PlannedStudy`` (``study/planning/planned_study.py``); `
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,14 +19,16 @@ from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.registry import variants_of
 from glassformer.foundation.runtime import choose_device
 from glassformer.recipe import Recipe, Source
+from glassformer.runs.callbacks import Callback, callbacks_of
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.multi_set_study import SetStudy
 from glassformer.study.planning.plan import StudyPlan
-from glassformer.study.planning.planned_study import PlannedStudy, plan_studies
+from glassformer.study.planning.planned_study import PlannedStudy, plan_studies, rate_of_sizes
 from glassformer.study.running.executors.base import Executor, InlineExecutor
 from glassformer.study.running.executors.local import PER_GPU, LocalExecutor
 from glassformer.study.running.study_runner import StudyRunner
 from glassformer.study.running.trial_store import TrialStore
+from glassformer.study.size_study import SizeStudy
 from glassformer.study.study import Study
 
 On = Literal["local", "ray", "slurm", "inline"]
@@ -46,7 +49,15 @@ class Execution:
     store: bool = True
     baseline: Baseline = "paired"
     plugins: Sequence[Path | str] = ()
+    callbacks: Sequence[Callback | str] = ()
     watch: Watcher = SILENT
+    begun: float = field(default_factory=time.monotonic)
+
+    def at_its_turn(self) -> Execution:
+        """For one of several studies: what is left of the minutes that all of them share."""
+        if self.minutes is None:
+            return self
+        return replace(self, minutes=max(1e-3, self.minutes - (time.monotonic() - self.begun) / 60.0))
 
     def __post_init__(self) -> None:
         if self.on not in ("local", "ray", "slurm", "inline"):
@@ -77,6 +88,7 @@ def compare(
     margin: float | None = None,
     planned_effect: float | None = None,
     match: str | None = None,
+    equal: Sequence[str] | None = None,
     tune: Mapping[str, Any] | None = None,
     budget_hours: float | None = None,
     allow_leaks: bool | None = None,
@@ -92,6 +104,7 @@ def compare(
     store: bool = True,
     confirm: Path | str | None = None,
     baseline: Baseline = "paired",
+    callbacks: Sequence[Callback | str] = (),
     watch: Watcher = SILENT,
 ) -> Study:
     """Runs a study and returns it with a verdict for each change. The same call continues a study that was stopped.
@@ -102,7 +115,8 @@ def compare(
     ``hours_per_trial`` in ``partition``), ``inline`` (this process). ``minutes``: of the clock; then no trial is started.
     ``store``: reuse trials of earlier studies and store new ones. ``baseline``: ``paired`` compares seed by seed, ``bank``
     with 32 or more stored runs of the baseline. ``confirm``: a study whose winner is tested once more, with new seeds
-    on the test split.
+    on the test split. ``callbacks``: objects of your class that extends ``Callback``, or names of loggers (tensorboard, wandb,
+    csv); they hear of every finished trial, in this process.
     """
     load_plugins(plugins)
     how = Execution(
@@ -116,6 +130,7 @@ def compare(
         store=store,
         baseline=baseline,
         plugins=plugins,
+        callbacks=callbacks,
         watch=watch,
     )
     settings = {
@@ -127,6 +142,7 @@ def compare(
         "margin": margin,
         "planned_effect": planned_effect,
         "match": match,
+        "equal": None if equal is None else list(equal),
         "tune": None if tune is None else dict(tune),
         "budget_hours": budget_hours,
         "allow_leaks": allow_leaks,
@@ -134,7 +150,7 @@ def compare(
     planned, *more = plan_studies(source, vary, confirm=confirm, cross=cross, set=set, settings=settings, out=out)
     if more:
         raise UsageError(
-            f"{source} has several bases, so it makes several studies; run it with `glassformer compare`.",
+            f"{source} has several bases or sizes, so it makes several studies; run it with `glassformer compare`.",
             reason="several-bases",
         )
     return run_study(planned, how)
@@ -146,6 +162,7 @@ def run_study(planned: PlannedStudy, how: Execution) -> Study:
     notebook_classes = variants_of("__main__") if how.on == "local" else []
     inline = how.on == "inline" or bool(notebook_classes)
     store = TrialStore() if how.store else None
+    callbacks = callbacks_of(how.callbacks)
     with directory.alone():
         begins = not directory.exists()
         plan, notes = directory.begin(planned.plan, resolve)
@@ -160,7 +177,7 @@ def run_study(planned: PlannedStudy, how: Execution) -> Study:
             watch.say(note)
         watch.say(f"Study: {directory.root}. {plan.power_sentence()}")
         try:
-            return StudyRunner(
+            study = StudyRunner(
                 plan,
                 directory,
                 resolve,
@@ -170,20 +187,47 @@ def run_study(planned: PlannedStudy, how: Execution) -> Study:
                 store=store,
                 baseline="paired" if plan.confirms is not None else how.baseline,
                 minutes=how.minutes,
+                callbacks=callbacks,
             ).run()
         except GlassformerError:
             if begins:  # a study that fails at its beginning leaves nothing
                 directory.forget_beginning()
             raise
+    for one in callbacks:
+        one.on_study(study)
+    return study
 
 
 def run_sets(planned: Sequence[PlannedStudy], how: Execution) -> SetStudy:
     """The same changes on several sets: a study on each, in a folder of its own, and verdicts over all of them."""
     folder = planned[0].directory.root.parent
     SetStudy.begin(folder, [one.directory.root.name for one in planned])
-    found = SetStudy(folder, {one.directory.root.name: run_study(one, how) for one in planned})
+    found = SetStudy(folder, {one.directory.root.name: run_study(one, how.at_its_turn()) for one in planned})
     found.write()
     return found
+
+
+def run_sizes(planned: Sequence[PlannedStudy], how: Execution) -> SizeStudy:
+    """The same changes at several sizes: a study at each, in a folder of its own, and the trend of each gain."""
+    folder, names, rate = planned[0].directory.root.parent, [str(one.size) for one in planned], rate_of_sizes(planned)
+    SizeStudy.begin(folder, names, rate)
+    found = SizeStudy(folder, {name: run_study(one, how.at_its_turn()) for name, one in zip(names, planned)}, rate)
+    found.write()
+    return found
+
+
+def run_planned(planned: Sequence[PlannedStudy], how: Execution) -> list[Study | SetStudy | SizeStudy]:
+    """Whatever ``plan_studies`` gave: one study, sets, sizes, or sizes on each of several sets."""
+    if len(planned) == 1:
+        return [run_study(planned[0], how)]
+    if planned[0].size is None:
+        return [run_sets(planned, how)]
+    by_set: dict[Path, list[PlannedStudy]] = {}
+    for one in planned:
+        by_set.setdefault(one.directory.root.parent, []).append(one)
+    for own in by_set.values():
+        rate_of_sizes(own)  # refuses before the first run
+    return [run_sizes(own, how) for own in by_set.values()]
 
 
 def _inline() -> Executor:
@@ -209,13 +253,13 @@ def _executor(how: Execution, plan: StudyPlan, recipe: Recipe, directory: StudyD
         from glassformer.study.running.executors.ray import RayExecutor
 
         return RayExecutor(address=how.address, jobs=how.jobs, gpus_per_trial=0.0 if device == "cpu" else how.gpus_per_trial)
-    gpus, free_bytes = _gpus() if device in ("auto", "cuda") and choose_device("auto").type == "cuda" else ([], 0)
+    gpus, free_bytes = gpus_to_share() if device in ("auto", "cuda") and choose_device("auto").type == "cuda" else ([], 0)
     default = min(cores(), PER_GPU * len(gpus)) if gpus else cores()
     trials = max(len(plan.variants) * max(plan.all_looks), len(plan.tuning_trials()))
     return LocalExecutor(min(how.jobs or default, trials), logs=directory.logs, gpus=gpus, gpu_bytes=free_bytes)
 
 
-def _gpus() -> tuple[list[str], int]:
+def gpus_to_share() -> tuple[list[str], int]:
     """The GPUs to share, as CUDA names them, and the free bytes of the one that has least."""
     import torch
 

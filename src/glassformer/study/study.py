@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Literal, final
 
 import numpy as np
 
@@ -26,21 +26,37 @@ from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.metrics import Metric
 from glassformer.pages.page import Cell, cell_text
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.records import MetricsLog, frame_of
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.history.attempts import attempts_of, ledger_of
 from glassformer.study.history.ledger import Attempt, Earlier
+from glassformer.study.planning.conditions import joined, unequal
 from glassformer.study.planning.plan import BASE, StudyPlan
 from glassformer.study.planning.variant_facts import Facts, VariantBook
-from glassformer.study.reporting.study_notes import notes_of, notes_of_trials, remarks_of_trials, share_spent
+from glassformer.study.reporting.study_notes import (
+    conditions_of,
+    conditions_of_trials,
+    notes_of,
+    notes_of_trials,
+    remarks_of_trials,
+    share_spent,
+)
 from glassformer.study.reporting.wording import LEAK_FOUND, NOT_JUDGED, STEP_FOUND
 from glassformer.study.running.trial_results import TrialResult, gather_trials, metric_of, read_trial
 from glassformer.study.statistics.evidence import Problem, Trials
 from glassformer.study.statistics.selection_variance import tuning_variance
+from glassformer.study.statistics.steps_worth import Ruler, StepsWorth, curve_ruler, steps_worth
 from glassformer.study.statistics.verdict import RULES, Verdict, decide
 from glassformer.study.values_file import StudyValues, read_values, write_values
 
 if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
     from glassformer.run import Run
+
+STEPS = "training.steps"
 
 
 @final
@@ -99,13 +115,16 @@ class Study:
         leaks = {name: self.plan.all_looks[0] for name in self.book.variants if self.withheld(name)}
         exploratory = [change.name for change in self.plan.changes if change.exploratory]
         trials, weights = gather_trials(self.results, self.metric, leaks=leaks, exploratory=exploratory)
-        seed_values, tokens_per_second = dict[str, Floats](), dict[str, float | None]()
+        seed_values = dict[str, Floats]()
+        tokens_per_second, tokens = dict[str, float | None](), dict[str, float | None]()
         for name in trials:
             done = self.finished(name)
             measured = [] if self.withheld(name) else [one.units for one in done if one.units is not None]
             seed_values[name] = np.array([metric_of(units, self.metric) for units in measured])
             rates = [one.tokens_per_second for one in done if one.tokens_per_second]
             tokens_per_second[name] = float(np.mean(rates)) if rates else None
+            drawn = [one.tokens for one in done if one.tokens]
+            tokens[name] = float(np.mean(drawn)) if drawn else None
         evaluations = [one.evaluation for rows in self.results.values() for one in rows if one.evaluation is not None]
         return StudyValues(
             self._with_tuning_variance(trials, seed_values),
@@ -117,6 +136,8 @@ class Study:
             tuple(notes_of_trials(self)),
             remarks_of_trials(self),
             next((one.groups for one in evaluations if one.groups is not None and len(one.groups) == len(weights)), None),
+            tokens,
+            conditions_of_trials(self),
         )
 
     @property
@@ -146,9 +167,9 @@ class Study:
         )
 
     def _annotated(self, trials: Trials) -> Trials:
-        """With the description of its leak, and earlier studies of it."""
+        """With the description of its leak, earlier studies of it, and what else differs from the baseline."""
         facts = self.book.variants.get(trials.name)
-        return replace(
+        found = replace(
             trials,
             problems=_separate_step_differences(trials.problems, facts),
             leak=facts.cheats.rstrip(".") if facts else "",
@@ -156,7 +177,13 @@ class Study:
             leaks_once_trained=facts is not None and facts.leaks_once_trained,
             leaks_in_step=facts is not None and facts.leaks_in_step,
             earlier=self.earlier.get(trials.name, Earlier()),
+            conditions=() if trials.name == BASE else tuple(conditions_of(self, trials.name)),
         )
+        missed = unequal(self.plan.equal, self.costs(BASE), self.costs(trials.name))
+        if not missed:
+            return found
+        problems = {**dict.fromkeys(range(trials.seeds), Problem.UNEQUAL), **found.problems}
+        return replace(found, problems=problems, unequal=joined([one.text for one in missed]))
 
     @cached_property
     def earlier(self) -> dict[str, Earlier]:
@@ -177,18 +204,48 @@ class Study:
             stored = read_values(self.directory.values_file).trials
             known = {name: one.tuning_variance for name, one in stored.items()}
             return {name: replace(one, tuning_variance=known.get(name, 0.0)) for name, one in trials.items()}
-        grids = {name: np.full((len(self.plan.tuning_points(name)), self.plan.tune.seeds), np.nan) for name in trials}
+        variances = {}
+        for name, grid in self.tuning_values.items():
+            noise = float(seed_values[name].var(ddof=1)) if len(seed_values[name]) > 1 else None
+            variances[name] = tuning_variance(grid, lower_is_better=self.metric.lower_is_better, noise=noise)
+        return {name: replace(one, tuning_variance=variances[name]) for name, one in trials.items()}
+
+    @cached_property
+    def tuning_values(self) -> dict[str, Floats]:
+        """By variant, the metric of every tuning trial, [setting, seed]; NaN where there is none, or where it failed."""
+        seeds = self.plan.tuning_seeds
+        grids = {name: np.full((len(self.plan.tuning_points(name)), len(seeds)), np.nan) for name in self.plan.variants}
         for trial in self.plan.tuning_trials({name: facts.matched for name, facts in self.book.variants.items()}):
             with suppress(RunError):
                 found = read_trial(self.directory.trial(trial), trial, self.metric, self.plan.split_of(trial))
                 if found.units is not None and found.problem is None:  # a setting with a failed run could not be chosen
-                    at = trial.point, self.plan.tuning_seeds.index(trial.seed)
-                    grids[trial.variant][at] = metric_of(found.units, self.metric)
-        variances = {}
-        for name, grid in grids.items():
-            noise = float(seed_values[name].var(ddof=1)) if len(seed_values[name]) > 1 else None
-            variances[name] = tuning_variance(grid, lower_is_better=self.metric.lower_is_better, noise=noise)
-        return {name: replace(one, tuning_variance=variances[name]) for name, one in trials.items()}
+                    grids[trial.variant][trial.point, seeds.index(trial.seed)] = metric_of(found.units, self.metric)
+        return grids
+
+    @cached_property
+    def tuning_table(self) -> list[dict[str, Any]]:
+        """Every setting that was tried: its variant and keys, the metric over the tuning seeds, whether it was chosen."""
+        rows = []
+        for name, grid in self.tuning_values.items() if self.directory.has_trials("tuning") else ():
+            chosen = self.book.variants[name].tuned if name in self.book.variants else None
+            for point, values in zip(self.plan.tuning_points(name), grid):
+                measured = over_seeds(values[np.isfinite(values)]).within(self.metric.bounds).to_dict()
+                rows.append({"variant": name, "set": point, self.metric.name: measured, "chosen": point == chosen})
+        return rows
+
+    def tuning_cells(self) -> list[list[Cell]]:
+        """The table of the settings that were tried, with its header."""
+        header: list[Cell] = ["variant", *self.tuning_table[0]["set"], self.metric.name, ""] if self.tuning_table else []
+        rows: list[list[Cell]] = [
+            [
+                row["variant"],
+                *map(str, row["set"].values()),
+                _estimate(row[self.metric.name]),
+                "chosen" if row["chosen"] else "",
+            ]
+            for row in self.tuning_table
+        ]
+        return [header, *rows] if rows else []
 
     def _fresh_seeds(self) -> str:
         """The command for a study of the same changes on fresh seeds, which are analysed with these."""
@@ -233,7 +290,6 @@ class Study:
         words = {BASE: "", **{verdict.variant: verdict.verdict for verdict in self.verdicts}}
         rows = []
         for name in self.plan.variants:
-            facts, spent, rate = self.book.variants.get(name), self.values.spent[name], self.values.tokens_per_second[name]
             seeds, failed = len(self.seed_values(name)), len(self.values.trials[name].problems)
             if not self._trials_deleted:  # those of a variant that leaks are counted, too
                 seeds, failed = len(self.finished(name)), sum(one.problem is not None for one in self.results[name])
@@ -245,16 +301,25 @@ class Study:
                     "failed": failed,
                     self.metric.name: self._mean_with_interval(name).to_dict(),
                     "difference": Estimate(0.0).to_dict() if name == BASE else self.verdict(name).difference.to_dict(),
-                    # what was really run: of the planned steps the share ``spent``
-                    "parameters": facts and facts.parameters,
-                    "flops": facts and round(spent * facts.flops),
-                    "memory_bytes": facts and facts.memory_bytes,
-                    "tokens": facts and round(spent * facts.tokens),
-                    "tokens_per_second": rate,
-                    "seconds": spent * facts.tokens / rate if facts and rate else None,
+                    **self.costs(name),
                 }
             )
         return rows
+
+    def costs(self, variant: str) -> dict[str, Any]:
+        """What one run of a variant really cost: tokens as its batches had them, FLOPs of as many; None where not known."""
+        facts, rate = self.book.variants.get(variant), self.values.tokens_per_second[variant]
+        planned = self.values.spent[variant] * facts.tokens if facts else 0.0
+        tokens = (self.values.tokens.get(variant) or planned) if facts else 0.0
+        flops = self.values.spent[variant] * facts.flops * (tokens / planned if planned else 1.0) if facts else 0.0
+        return {
+            "parameters": facts and facts.parameters,
+            "flops": facts and round(flops),
+            "memory_bytes": facts and facts.memory_bytes,
+            "tokens": facts and round(tokens),
+            "tokens_per_second": rate,
+            "seconds": tokens / rate if facts and rate else None,
+        }
 
     def _mean_with_interval(self, variant: str) -> Estimate:
         if self.withheld(variant):
@@ -276,6 +341,39 @@ class Study:
             return {}
 
     @cached_property
+    def ruler(self) -> Ruler | None:
+        """The baseline at several numbers of steps: changes that set nothing but training.steps, else its own curve."""
+        facts, metric = self.book.variants.get(BASE), self.metric
+        if facts is None or self._trials_deleted or self.withheld(BASE):
+            return None
+        others = {one.set[STEPS]: one.name for one in self.plan.changes if {*one.set} == {STEPS}}
+        names = dict(sorted({facts.steps: BASE, **others}.items()))
+        seeds = min(len(self.seed_values(name)) for name in names.values())
+        if others and seeds > 1:
+            values = np.stack([self.seed_values(name)[:seeds] for name in names.values()], axis=1)
+            return Ruler(tuple(names), values, facts.steps, metric.lower_is_better)
+        places = [RunDirectory(self.directory.trial(one.trial)).metrics_file for one in self.finished(BASE)]
+        logs = [MetricsLog(place).read() for place in places]
+        curves = [{one["step"]: float(one[metric.recorded]) for one in log if metric.recorded in one} for log in logs]
+        return curve_ruler(curves, facts.steps, lower_is_better=metric.lower_is_better)
+
+    @cached_property
+    def worth(self) -> list[StepsWorth]:
+        """What each decided difference is worth in steps of the baseline; empty without a ruler."""
+        if self.ruler is None:
+            return []
+        sign, speeds, found = -1.0 if self.metric.lower_is_better else 1.0, self.values.tokens_per_second, []
+        for one in self.verdicts:
+            ends = (one.difference.value, one.difference.low, one.difference.high)
+            if one.verdict not in ("better", "worse") or None in ends or {*self.plan.settings(one.variant)} == {STEPS}:
+                continue
+            value, *bounds = (sign * float(end) for end in ends if end is not None)
+            gain = Estimate(value, min(bounds), max(bounds), one.difference.n)
+            own, base = speeds[one.variant], speeds[BASE]
+            found.append(steps_worth(one.variant, gain, self.ruler, own / base if own and base else None))
+        return found
+
+    @cached_property
     def notes(self) -> list[str]:
         """Caveats about the table."""
         now = {one.variant: one.verdict for one in self.verdicts}
@@ -292,8 +390,10 @@ class Study:
             "margin": self.plan.same_within,
             "table": self.table,
             "notes": self.notes,
+            "worth": [one.to_dict() for one in self.worth],
             "failures": [{"variant": name, "seed": seed, "reason": why} for (name, seed), why in self.failures.items()],
             "plan": self.plan.to_dict(),
+            **({"tuning": self.tuning_table} if self.tuning_table else {}),
             "rules": RULES,
             **({"words_before": self.words_before} if self.words_before else {}),
         }
@@ -310,6 +410,40 @@ class Study:
         from glassformer.study.reporting.study_report import write_report
 
         return write_report(self, out)
+
+    def rows_by_seed(self) -> list[dict[str, Any]]:
+        """One row per finished trial: variant, seed, the judged metric; without variants whose results are withheld."""
+        rows = []
+        for name in self.plan.variants:
+            seeds = [one.trial.seed for one in self.finished(name) if one.units is not None]
+            values = self.seed_values(name)
+            known = seeds if len(seeds) == len(values) else self.plan.seed_numbers
+            rows += [{"variant": name, "seed": seed, self.metric.name: float(value)} for seed, value in zip(known, values)]
+        return rows
+
+    def frame(self, by: Literal["variant", "seed"] = "variant") -> pandas.DataFrame:
+        """The table as a pandas DataFrame: a row per variant, with the ends of each interval; or a row per trial."""
+        return frame_of(self.rows_by_seed() if by == "seed" else self.flat_table())
+
+    def flat_table(self) -> list[dict[str, Any]]:
+        """``table`` with plain cells: an estimate becomes its value, ``_low`` and ``_high``."""
+        rows = []
+        for row in self.table:
+            cells: dict[str, Any] = {}
+            for key, value in row.items():
+                if isinstance(value, dict):
+                    cells |= {key: value["value"], f"{key}_low": value["low"], f"{key}_high": value["high"]}
+                else:
+                    cells[key] = value
+            rows.append(cells)
+        return rows
+
+    def figure(self, what: str = "differences") -> Figure:
+        """``differences`` from the baseline, learning ``curves`` with bands over seeds, ``cost`` against quality, or the
+        ``values`` of every seed."""
+        from glassformer.study.reporting.study_report import study_figure
+
+        return study_figure(self, what)
 
     def header(self) -> list[str]:
         return ["variant", "verdict", "seeds", self.metric.name, "difference", "parameters", "FLOPs", "memory", "tokens/s"]
@@ -333,7 +467,10 @@ class Study:
 
     def __str__(self) -> str:
         rows = [self.header(), *([cell_text(cell) for cell in row] for row in self.cells())]
-        return "\n".join([text_table(rows), "", *self.sentences(), *(["", *self.notes] if self.notes else [])])
+        tried = [[cell_text(cell) for cell in row] for row in self.tuning_cells()]
+        settings = ["Settings tried:", text_table(tried), ""] if tried else []
+        words = [*self.sentences(), *(one.sentence for one in self.worth)]
+        return "\n".join([*settings, text_table(rows), "", *words, *(["", *self.notes] if self.notes else [])])
 
     def sentences(self, *, details: bool = False) -> list[str]:
         """The verdicts, a line each; with ``details``, their details below."""
@@ -347,6 +484,8 @@ class Study:
         return f"Study({str(self.folder)!r}, {words})"
 
     def _repr_html_(self) -> str:
+        from glassformer.figures.save import inline_svg
+
         head = "".join(f"<th>{escape(name)}</th>" for name in self.header())
         body = "".join(
             "<tr>" + "".join(f"<td>{escape(cell_text(cell))}</td>" for cell in row) + "</tr>" for row in self.cells()
@@ -355,7 +494,8 @@ class Study:
             f"<li><b>{escape(one.verdict)}</b> {escape(one.sentence)}{_details_html(one.details)}</li>" for one in self.verdicts
         )
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><ul>{items}</ul>{notes}"
+        drawn = inline_svg(self.figure("differences"), label="differences from the baseline", prefix="study-")
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><ul>{items}</ul>{drawn}{notes}"
 
 
 def over_seeds(values: Sequence[float] | Floats) -> Estimate:

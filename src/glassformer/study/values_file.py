@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from glassformer.foundation.distributions import Floats
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.files import read_json_object, write_atomically
+from glassformer.study.planning.conditions import Condition
 from glassformer.study.statistics.evidence import Problem, Trials
 
 SCHEMA = 1
@@ -41,6 +42,10 @@ class StudyValues:
     remarks: tuple[str, ...]
     groups: tuple[str, ...] | None = None
     """By document, what it belongs to."""
+    tokens: Mapping[str, float | None] = field(default_factory=dict)
+    """By variant, the tokens of the batches that a run really drew."""
+    conditions: Mapping[str, tuple[Condition, ...]] = field(default_factory=dict)
+    """By change, what else differs from the baseline, as far as the trials' folders show it."""
 
 
 def write_values(file: Path, study: StudyValues, *, metric: str) -> None:
@@ -59,6 +64,8 @@ def write_values(file: Path, study: StudyValues, *, metric: str) -> None:
                 "seed_values": study.seed_values[name].tolist(),
                 "tokens_per_second": study.tokens_per_second[name],
                 "spent": study.spent[name],
+                "tokens": study.tokens.get(name),
+                "conditions": [[condition.what, condition.text] for condition in study.conditions.get(name, ())],
             }
             for name, one in study.trials.items()
         },
@@ -102,6 +109,8 @@ def read_values(file: Path) -> StudyValues:
             tuple(document["notes"]),
             tuple(document["remarks"]),
             tuple(str(one) for one in document["groups"]) if "groups" in document else None,
+            {name: one.get("tokens") for name, one in variants.items()},
+            {name: tuple(Condition(*pair) for pair in one.get("conditions", ())) for name, one in variants.items()},
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(

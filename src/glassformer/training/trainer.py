@@ -43,6 +43,8 @@ class TrainingState:
     """The last step whose evaluation is part of the figures above."""
     seconds: float = 0.0
     """Time spent so far, in all the processes that worked on the run."""
+    tokens: int = 0
+    """Of all batches so far, as they were drawn."""
 
     def to_dict(self) -> dict[str, Any]:
         return {key: value for key, value in vars(self).items() if key != "step"}
@@ -50,7 +52,7 @@ class TrainingState:
     @classmethod
     def from_dict(cls, step: int, values: Mapping[str, Any]) -> TrainingState:
         """The inverse of ``to_dict``; ignores other keys of a checkpoint."""
-        return cls(step, **{key: values[key] for key in cls().to_dict()})
+        return cls(step, **{key: values[key] for key in cls().to_dict() if key in values})
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ class Trainer:
         self._stopped_by: int | None = None  # the signal on which all processes stop
         self._pending: list[tuple[int, StepOutcome, float]] = []
         self._phase = "compile" if isinstance(step, TrainStep) and step.compiled else "first step"
-        self._seconds_before, self._tokens, self._taken = 0.0, 0, 0
+        self._seconds_before, self._tokens, self._taken, self._last_batch = 0.0, 0, 0, 0
         self._saved = False  # whether there is a checkpoint
 
     def run(self, state: TrainingState) -> TrainingState:
@@ -123,6 +125,7 @@ class Trainer:
                 outcome, lr_multiplier = self._take_step(state.step)
             self._phase = "steps"
             state.step += 1
+            state.tokens += self._last_batch
             self._pending.append((state.step, outcome, lr_multiplier))
             if state.step % self.fetch_every == 0 or state.step == self.steps:
                 with self.callbacks.clock.phase(self._phase):  # on a GPU, here it waits for the steps
@@ -146,6 +149,7 @@ class Trainer:
     def _take_step(self, step: int) -> tuple[StepOutcome, float]:
         lr_multiplier = self.training.schedule.lr_multiplier(step, self.steps)
         batch = self.batches.batch(step).to(self.step.runtime.device)
+        self._last_batch = batch.numel
         self._tokens += batch.numel
         self._taken += 1
         while True:
@@ -240,7 +244,8 @@ class Trainer:
                 self._stopped_by = self.stop.number
                 return False
             seconds, rate = self._seconds(), self._tokens_per_second()
-            self.callbacks.record({"step": state.step, **figures, "seconds": seconds, "tokens_per_second": rate})
+            drawn = {"seconds": seconds, "tokens_per_second": rate, "tokens": state.tokens}
+            self.callbacks.record({"step": state.step, **figures, **drawn})
             self._say_figures(state.step, figures)
             self.callbacks.evaluated(state.step)
         metric = self.callbacks.metric

@@ -68,9 +68,8 @@ def test_scores_that_are_no_numbers_end_with_a_sentence(make_sequences, run):
 
 @pytest.fixture
 def long_runs(monkeypatch):
-    """As in bf16: only scores that are no numbers need recomputation. Runs of four steps and more come in two pieces."""
+    """As in bf16: only scores that are no numbers need recomputation."""
     monkeypatch.setattr(decoder, "rounds_as_float32", lambda model: False)
-    monkeypatch.setattr(decoder, "LATE_STEPS", 2)
 
 
 def sequences_of_one_length(number: int) -> list[TokenSequence]:
@@ -81,9 +80,7 @@ def sequences_of_one_length(number: int) -> list[TokenSequence]:
 
 
 @pytest.mark.parametrize("pass_tokens", [1 << 12, 2 * (CONTEXT // 2)])
-def test_windows_that_move_on_together_are_read_in_one_pass_or_several(
-    model, by_reference, run, long_runs, monkeypatch, pass_tokens
-):
+def test_windows_that_move_on_are_read_in_one_pass_or_several(model, by_reference, run, long_runs, monkeypatch, pass_tokens):
     monkeypatch.setattr(decoder, "PREFILL_TOKENS", {"cpu": pass_tokens})
     expected = by_reference(model, sequences_of_one_length(5), Sampling())
     assert run(model, sequences_of_one_length(5), Sampling(), rows=5, stride=CONTEXT) == expected
@@ -104,8 +101,7 @@ def test_windows_of_every_size_move_on(by_reference, run, long_runs, context, pr
 
 @pytest.mark.parametrize("close_calls", [[5], [5, 16], [16], [2, 25], [17, 26], [30, 44]])
 def test_what_follows_a_recomputed_token_is_dropped(model, by_reference, run, long_runs, monkeypatch, close_calls):
-    """Row 1 needs recomputation at those of its ids, in the piece that is looked at early or late; what it generates next is
-    wrong, and the rest of the run follows from it."""
+    """Row 1 needs recomputation at those of its ids; what it generates next is wrong, and so is the rest of the run."""
     choose_all = CUDADecoder._choose
 
     def fail(self, rows):

@@ -156,8 +156,16 @@ class TestGathered:
         assert trials["base"].seeds == 0
         assert len(weights) == 1
 
-    def test_other_documents_are_refused(self, made_up):
+    def test_other_documents_cost_a_change_its_own_verdict_only(self, made_up):
         other = type(made_up)(tokens=np.array([5, 3, 8, 4, 1, 6]))
-        results = {"base": self.rows(made_up, 1.0), "alibi": self.rows(other, 1.0)}
+        results = {"base": self.rows(made_up, 1.0), "alibi": self.rows(other, 1.0), "rotary": self.rows(made_up, 1.0)}
+        trials, _ = gather_trials(results, LOSS, leaks={})
+        assert trials["alibi"].problems == {0: Problem.OTHER_UNITS}
+        assert np.isnan(trials["alibi"].values).all()
+        assert trials["rotary"].problems == {}
+
+    def test_a_baseline_on_other_documents_is_refused(self, made_up):
+        other = type(made_up)(tokens=np.array([5, 3, 8, 4, 1, 6]))
+        results = {"base": [*self.rows(made_up, 1.0), *self.rows(other, 1.0)]}
         with refused(ConfigError, "other-documents"):
             gather_trials(results, LOSS, leaks={})

@@ -298,16 +298,10 @@ def test_numbers_of_processes() -> None:
         assert refused.value.reason == reason
 
 
-def test_a_callback_is_not_called_in_other_processes(recipe, tmp_path) -> None:
-    with pytest.raises(UsageError) as refused:
-        gf.train(recipe, out=tmp_path / "run", processes=2, on_step=print)
-    assert refused.value.reason == "callback-in-processes"
-    assert not (tmp_path / "run").exists()
-
-
 def test_python_starts_processes_too(recipe, alone, tmp_path) -> None:
-    run = gf.train(recipe, out=tmp_path / "run", processes=2, threads=1)
+    run = gf.train(recipe, out=tmp_path / "run", processes=2, threads=1, callbacks=["csv"])
     assert checksums(run.folder) == checksums(alone)
+    assert (run.folder / "metrics.csv").is_file()
     with pytest.raises(GlassformerError, match="not empty"):
         gf.train(recipe, out=run.folder, processes=2, threads=1)
 

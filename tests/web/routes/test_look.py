@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from glassformer.data.tokenizers.byte import ByteTokenizer
-from glassformer.web.routes.look import shortened
 
 pytest.importorskip("glassformer.lens.look", reason="this version has no lens")
 
@@ -90,6 +89,8 @@ def test_the_first_text_fits_the_context(page) -> None:
 
 @pytest.mark.parametrize(("text", "most", "short"), [("the cat sat", 9, "the cat"), ("hippopotamus", 7, "hippo"), ("a", 1, "")])
 def test_shortened_by_words_and_then_by_characters(text, most, short) -> None:
+    from glassformer.generation.texts import shortened
+
     assert shortened(text, ByteTokenizer(), most) == short
 
 

@@ -128,6 +128,9 @@ class StudyPlan(Config):
     allow_leaks: bool = False
     match: Literal["parameters", "flops"] | None = None
     """Adapt the feed-forward's inner width of every change, so that it has as many parameters (or FLOPs) as the baseline."""
+    equal: Annotated[tuple[Literal["parameters", "flops", "tokens", "time"], ...], Strict(False)] = ()
+    """What every change must have like the baseline, to 1 % (time: 10 %). Otherwise it is refused before training; what is only
+    known afterwards makes it invalid."""
     tune: Tuning | None = None
     design: Literal["paired", "bank"] = "paired"
     """Paired by seed; or each change against stored runs of the baseline, those with the seeds in ``bank``."""

@@ -10,6 +10,7 @@ from glassformer.foundation.config import diff
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.plugins import plugin_checksums
 from glassformer.runs.directory import RunDirectory
+from glassformer.study.planning.conditions import Condition, cost_conditions
 from glassformer.study.planning.plan import BASE, VALIDATION_SPLIT
 from glassformer.study.running.trial_store import MACHINE
 
@@ -41,10 +42,49 @@ def notes_of(study: Study) -> list[str]:
     return list(dict.fromkeys(notes))
 
 
+def conditions_of(study: Study, variant: str) -> list[Condition]:
+    """What else differs between a change and the baseline."""
+    return [*study.values.conditions.get(variant, ()), *cost_conditions(study.costs(BASE), study.costs(variant))]
+
+
+def conditions_of_trials(study: Study) -> dict[str, tuple[Condition, ...]]:
+    """Those that need the trials' folders: precision and form of the step, where the change does not set them."""
+    found: dict[str, tuple[Condition, ...]] = {}
+    theirs = _computed_by(study, BASE)
+    for change in study.plan.changes:
+        own = _computed_by(study, change.name)
+        named = {
+            "precision": f"{own.get('precision')} instead of {theirs.get('precision')} arithmetic",
+            "step form": f"a {own.get('step form')} instead of a {theirs.get('step form')} step",
+        }
+        differing = [what for what in named if own and theirs and own[what] != theirs[what]]
+        set_by_it = {"precision": "training.precision", "step form": "training.compile"}
+        found[change.name] = tuple(Condition(what, named[what]) for what in differing if set_by_it[what] not in change.set)
+    return found
+
+
+def _computed_by(study: Study, variant: str) -> dict[str, str]:
+    """Arithmetic and form of the step of a variant's runs; empty where nothing has run."""
+    seen: dict[str, dict[str, None]] = {"precision": {}, "step form": {}}
+    for one in study.finished(variant):
+        environment = _environment(study, one.trial)
+        form = environment.get("step_form") or {}
+        words = [word for word in ("compiled", "captured") if form.get(word)] or ["plain"]
+        seen["precision"][str(environment.get("precision"))] = None
+        seen["step form"][" and ".join(words)] = None
+    return {what: " or ".join(sorted(values)) for what, values in seen.items()} if all(seen.values()) else {}
+
+
 def notes_of_trials(study: Study) -> list[str]:
     """The notes that need the trials' folders."""
     reasons = [f"{one.trial.label}: {one.reason}" for rows in study.results.values() for one in rows if one.reason]
-    others = [*data_notes(study), *early_ends(study), *_not_above_bigram(study), *_environment_differences(study)]
+    others = [
+        *data_notes(study),
+        *early_ends(study),
+        *_not_above_bigram(study),
+        *_ignoring_the_source(study),
+        *_environment_differences(study),
+    ]
     return [*_token_differences(study), *reasons, *others]
 
 
@@ -136,6 +176,16 @@ def _not_above_bigram(study: Study) -> list[str]:
     if not below:
         return []
     return [f"Not better than the bigram baseline: {', '.join(below)}. They have learned too little; raise training.steps."]
+
+
+def _ignoring_the_source(study: Study) -> list[str]:
+    """Variants that translate without reading: their figures are those of a language model of the targets."""
+    found = []
+    for name in study.plan.variants:
+        told = [one.evaluation.details.get("ignores_source") for one in study.finished(name) if one.evaluation]
+        if any(told):
+            found.append(f"{name} ignores its source in {sum(map(bool, told))} of {len(told)} runs.")
+    return found
 
 
 def _environment_differences(study: Study) -> list[str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import Metric
+from glassformer.study.planning.conditions import Condition, joined
 from glassformer.study.planning.power import FEWEST_SEEDS, MORE_TUNING
 from glassformer.study.statistics.corrections import Looks
 from glassformer.study.statistics.evidence import Evidence, Problem
@@ -29,6 +30,8 @@ _PROBLEMS = {
     Problem.ONE_CLASS: "{it} collapsed to one class for every text",
     Problem.NOT_ABOVE_TRIVIAL: "{it} learned nothing (not better than a trivial guess; train longer or at another training.lr)",
     Problem.MISSING: "{it} has no result",
+    Problem.OTHER_UNITS: "{it} was measured on other documents than the baseline",
+    Problem.UNEQUAL: "{it} does not have what the plan demands to be equal",
 }
 EXPLORATORY = "Exploratory, added after the plan:"
 """How the sentence of a change that the plan did not have begins."""
@@ -146,6 +149,12 @@ class Explanation:
     command: str | None = None
     remarks: tuple[str, ...] = ()
     studies: int = 1
+    conditions: tuple[Condition, ...] = ()
+
+    @property
+    def _with(self) -> str:
+        """``, with 3.6 times the parameters and 2 times the tokens``: what the word holds under."""
+        return f", with {joined([one.text for one in self.conditions])}" if self.conditions else ""
 
     @property
     def _next_look(self) -> int | None:
@@ -199,14 +208,14 @@ class Explanation:
         e, measured = self.evidence, self._measured()
         if self.word == "same":
             interval = interval_text(e.same_interval, "90 %", e.metric)
-            text = f"the same within {self._margin}: {measured} ({interval}), on {e.seeds} seeds."
+            text = f"the same within {self._margin}{self._with}: {measured} ({interval}), on {e.seeds} seeds."
             text += " The difference is significant, but smaller than the margin." if self._found else ""
         elif self.word in ("better", "worse"):
             clause = f", by more than {self._margin}" if self._beyond_margin else ""
             margin = "" if self._beyond_margin else f"; {self._margin}"
             runs = f"in {e.seeds_better if self.word == 'better' else e.seeds - e.seeds_better} of {e.seeds} seeds"
             shown = interval_text(e.difference, metric=e.metric)
-            text = f"{self.word}{clause}: {measured} ({shown}{margin}), {runs}. {self._p_text()}."
+            text = f"{self.word}{clause}{self._with}: {measured} ({shown}{margin}), {runs}. {self._p_text()}."
         elif e.seeds < FEWEST_SEEDS:
             text = f"not decided: a verdict needs at least {FEWEST_SEEDS} seeds. So far: {measured}."
         elif self._only_here:

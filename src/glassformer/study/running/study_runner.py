@@ -17,6 +17,9 @@ from typing import Any, final
 from glassformer.foundation.errors import CheckFailed, GlassformerError, Interrupted, RunError
 from glassformer.foundation.plugins import loaded_plugins
 from glassformer.foundation.progress import Watcher, duration
+from glassformer.run import Run
+from glassformer.runs.callbacks import Callback
+from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import REUSED, StudyDirectory
 from glassformer.study.history.attempts import record_earlier_studies, withdraw_attempts
 from glassformer.study.packed_trials import write_record
@@ -53,6 +56,7 @@ class StudyRunner:
         store: TrialStore | None = None,
         baseline: str = "paired",
         minutes: float | None = None,
+        callbacks: Sequence[Callback] = (),
     ) -> None:
         """``store``: the cache of finished trials. ``baseline``: the design of a new study (paired, bank). ``minutes``: of the
         clock; after them no further trial is started."""
@@ -63,6 +67,7 @@ class StudyRunner:
         self._point_facts: dict[tuple[str, int], Facts] = {}
         """Of tuning points that make another model than their variant's, by variant and number of the point."""
         self.failures: dict[tuple[str, int], str] = {}
+        self.callbacks = callbacks
         self._make_executor = executor
         self._executor: Executor | None = None
         self._store = None if store is None else StudyStore(store, plan, directory, self.facts, self._recipe_of, watch)
@@ -317,6 +322,8 @@ class StudyRunner:
         left = [trial for trial in trials if not results[trial.label].done]
         reused = self._store.reuse(left) if self._store else []
         results.update({trial.label: self._read(trial, repair=True) for trial in reused})
+        for trial in reused:
+            self._tell(trial)
         left = [trial for trial in left if not results[trial.label].done]
         unusable = (one.trial for one in results.values() if one.done and one.problem is not None)
         failed = next((trial for trial in unusable if trial.variant == BASE and trial.area == "trials"), None)
@@ -352,6 +359,7 @@ class StudyRunner:
             if self._store is not None and self._read(trial).done and "record" not in answer:
                 self._store.save(trial, self._read(trial))
             progress.end(trial, usable=usable, seconds=seconds)
+            self._tell(trial)
             self._seconds_spent += seconds
             self._longest = max(self._longest, seconds)
             if self._budget_used_up() and (cancelled := self._get_executor().withdraw(unless=lambda task: False)):
@@ -364,6 +372,12 @@ class StudyRunner:
                     )
             if not usable and trial.variant == BASE and trial.area == "trials":
                 self._cancel_changes(trial)
+
+    def _tell(self, trial: Trial) -> None:
+        """Tells the callbacks of a finished trial; tuning has trials of its own, which are left out."""
+        if self.callbacks and trial.area == "trials" and self._read(trial).status == "finished":
+            for one in self.callbacks:
+                one.on_trial(trial.variant, trial.seed, Run(RunDirectory(self.directory.trial(trial))))
 
     def _mean_metric(self, variant: str) -> float | None:
         if not self._is_trainable(variant):

@@ -37,6 +37,8 @@ class TrialResult:
     units: Mapping[str, Units] | None = None
     evaluation: Evaluation | None = None
     tokens_per_second: float | None = None
+    tokens: int | None = None
+    """Of all batches that it drew."""
 
     @property
     def done(self) -> bool:
@@ -98,6 +100,7 @@ def _read(
         evaluation.units,
         evaluation,
         float(rates[-1]) if rates else None,
+        next((record["tokens"] for record in reversed(records) if "tokens" in record), None),
     )
 
 
@@ -175,10 +178,13 @@ def gather_trials(
         else:
             ended = list(takewhile(lambda result: result.status != "pending", rows))
             values = np.full((len(ended), len(weights)), np.nan)
-            for row, result in zip(values, ended):
-                if result.units is not None:
-                    row[:] = units_of(result.units, metric).values
             problems = {at: result.problem for at, result in enumerate(ended) if result.problem is not None}
+            for at, (row, result) in enumerate(zip(values, ended)):
+                own = None if result.units is None else units_of(result.units, metric)
+                if own is not None and np.array_equal(own.weights, weights):
+                    row[:] = own.values
+                elif own is not None:  # it costs this variant its verdict, not the others
+                    problems[at] = Problem.OTHER_UNITS
         gathered[name] = Trials(name, values, problems, name in exploratory)
     return gathered, weights
 
@@ -206,20 +212,19 @@ def _without_first_token(results: Mapping[str, Sequence[TrialResult]], metric: M
 
 
 def _weights(results: Mapping[str, Sequence[TrialResult]], metric: Metric) -> Floats:
-    """The documents' weights, which must be equal for all trials."""
-    measured = [
-        (result.trial.label, units_of(result.units, metric).weights)
-        for rows in results.values()
-        for result in rows
-        if result.units is not None
-    ]
-    for label, weights in measured:
+    """The documents' weights in the first trial, which is the baseline's; all of its trials must have the same."""
+    measured = {
+        name: [(one.trial.label, units_of(one.units, metric).weights) for one in rows if one.units is not None]
+        for name, rows in results.items()
+    }
+    first = next((rows for rows in measured.values() if rows), [])
+    for label, weights in first:
         if not weights.sum() > 0.0:
             raise ConfigError(f"{label} was measured on nothing: all {len(weights)} units weigh 0.", reason="nothing-measured")
-        if not np.array_equal(weights, measured[0][1]):
+        if not np.array_equal(weights, first[0][1]):
             raise ConfigError(
-                f"{label} and {measured[0][0]} were not measured on the same documents; every variant "
+                f"{label} and {first[0][0]} were not measured on the same documents; every variant "
                 "must be evaluated on the same text (and, for metric=loss, in the same tokens).",
                 reason="other-documents",
             )
-    return measured[0][1] if measured else np.ones(1)
+    return first[0][1] if first else np.ones(1)

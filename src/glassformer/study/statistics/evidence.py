@@ -18,6 +18,7 @@ from glassformer.foundation.distributions import Floats, beta_quantile, t_two_si
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import Metric
 from glassformer.study.history.ledger import Earlier
+from glassformer.study.planning.conditions import Condition
 from glassformer.study.planning.power import SeedsNeeded
 from glassformer.study.statistics.two_way import TwoWayEffects
 
@@ -32,6 +33,8 @@ class Problem(StrEnum):
     ONE_CLASS = "one class"
     NOT_ABOVE_TRIVIAL = "not above the trivial baseline"
     MISSING = "missing"
+    OTHER_UNITS = "other documents"
+    UNEQUAL = "unequal"
 
 
 ROUNDING = 1e-9
@@ -58,6 +61,10 @@ class Trials:
     tuning_variance: float = 0.0
     earlier: Earlier = field(default_factory=Earlier)
     remarks: tuple[str, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    """What else differs from the baseline."""
+    unequal: str = ""
+    """What differs though the plan demands that it is equal."""
     unjudged: bool = False
     """``leak`` says which laws could not be judged; none is known to be broken."""
     leaks_once_trained: bool = False

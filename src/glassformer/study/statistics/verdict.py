@@ -38,6 +38,7 @@ from glassformer.foundation.distributions import Floats
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import Metric
+from glassformer.study.planning.conditions import Condition, worst_first
 from glassformer.study.planning.power import FEWEST_SEEDS, SeedsNeeded, documents_wanted, seeds_needed
 from glassformer.study.reporting import wording
 from glassformer.study.statistics.corrections import ALPHA, Looks, holm
@@ -93,6 +94,8 @@ class Verdict:
     failed_seeds: tuple[int, ...] = ()
     seeds_run: int = 0
     rates: Mapping[str, Rate] | None = None
+    conditions: tuple[Condition, ...] = ()
+    """What else differs from the baseline, the worst first."""
     analyses: tuple[tuple[int, float], ...] = ()
     """At how many of the study's own seeds it was judged, and the fraction of alpha each spent: for the ledger."""
 
@@ -118,6 +121,7 @@ class Verdict:
             "sentence": self.sentence,
             "headline": self.headline,
             "details": list(self.details),
+            "conditions": [one.to_dict() for one in self.conditions],
             "exploratory": self.exploratory,
             "failed_seeds": list(self.failed_seeds),
             "failure_rates": {name: rate.to_dict() for name, rate in (self.rates or {}).items()},
@@ -313,6 +317,8 @@ class _Family:
             return _without_numbers(change, "not decided", wording.waiting(run, self.rules.looks), run)
         looks = self.looks[change.name]
         evidence = self._evidence(change, judged, looks)
+        better = self.rules.metric.better(float(judged.effects.mean))
+        conditions = tuple(worst_first(change.conditions, better=better))
         explanation = wording.Explanation(
             name=change.name,
             word=judged.word,
@@ -326,6 +332,7 @@ class _Family:
             command=self.rules.command,
             remarks=(*change.earlier.remarks(self.rules.margin), *change.remarks, *self.rules.remarks),
             studies=change.earlier.number,
+            conditions=conditions,
         )
         return Verdict(
             variant=change.name,
@@ -337,6 +344,7 @@ class _Family:
             evidence=evidence,
             exploratory=change.exploratory,
             seeds_run=evidence.seeds,
+            conditions=conditions,
             analyses=tuple(looks.spent(judged.look + 1)) if self._enough(change, self.rules.looks[judged.look]) else (),
         )
 
@@ -420,6 +428,8 @@ class _Family:
         elif unstable:
             where = found or "in earlier studies of this question"
             why = f"it is unstable. {own}, of the baseline {its} (exact 95 % intervals): {where}"
+        if change.unequal and Problem.UNEQUAL in problems.values():
+            reason = why = f"the plan demands what it does not have: {change.unequal}"
         headline, measured = wording.headline(change.name, "invalid", why), ""
         if evidence is not None and (only_leaks or only_differs) and not base.all_problems():
             believed = "Trained by that step" if only_differs else "Without the check one would have believed"

@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from glassformer.figures.attention import draw_effects, draw_map, draw_patching
 from glassformer.foundation.config import Config
-from glassformer.foundation.errors import GlassformerError, UsageError
+from glassformer.foundation.errors import UsageError
 from glassformer.pages.page import Block, Cell, FigureBlock, Table
 from glassformer.web.app_state import AppState, json_route, state_of
 from glassformer.web.page_json import blocks_to_dicts
@@ -96,35 +96,11 @@ PLAIN_TEXT = "the cat sat on the mat and the cat ran to the mat"
 
 def opening_text(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """A text to begin with: the beginning of the validation data, short enough for the model's context."""
+    from glassformer.generation.texts import shortened
+
     run = state.worker.run(state.folder.run(text_of(values, "run")))
-    text = shortened(_validation_text(run) or PLAIN_TEXT, run.tokenizer, min(OPENING, run.recipe.model.context))
-    return {"text": text or PLAIN_TEXT[:1]}
-
-
-def _validation_text(run: Run) -> str | None:
-    """The first validation text, or the first tokens of it; None where the data are not here, or there are none."""
-    try:
-        if "validation" not in run.data.names:
-            return None
-        items = run.data.split("validation")
-    except GlassformerError:
-        return None
-    if hasattr(items, "texts"):
-        return str(items.texts[0])
-    if hasattr(items, "tokens"):
-        return run.tokenizer.decode([int(token) for token in items.tokens[: 2 * OPENING]]).strip()
-    return None
-
-
-def shortened(text: str, tokenizer: Any, most: int) -> str:
-    """The longest beginning of whole words (or else of characters) with at most ``most`` tokens, marks included."""
-    words = text.split(" ")
-    cuts = [" ".join(words[:count]) for count in range(len(words), 0, -1)] + [text[:count] for count in range(len(text), 0, -1)]
-    return next((cut for cut in cuts if cut.strip() and len(tokenizer.encode(cut)) + MARKS <= most), "")
-
-
-MARKS = 2
-"""Tokens that a text may get around it: a start and a stop, or the classifier's own."""
+    most = min(OPENING, run.recipe.model.context)
+    return {"text": run.opening_text(most) or shortened(PLAIN_TEXT, run.tokenizer, most) or PLAIN_TEXT[:1]}
 
 
 def _heads(options: LookRequest, seen: Look) -> list[tuple[int, int]]:

@@ -1,1 +1,0 @@
-"""Triton kernels of a decoding step. Modules here import Triton: import them only where ``model.kernels.AVAILABLE``."""

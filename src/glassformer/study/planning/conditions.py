@@ -1,0 +1,83 @@
+"""What else differs between a change and the baseline: the conditions that a verdict carries. Imports no torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+RESOURCES = {
+    "parameters": ("parameters", 1.1),
+    "flops": ("FLOPs", 1.1),
+    "tokens": ("tokens", 1.1),
+    "seconds": ("time", 2.0),
+    "memory_bytes": ("memory", 2.0),
+}
+"""What a run costs: its word in a sentence, and the ratio from which the sentence says it. Time depends on what else a machine
+does, and both on kernels, so only large ratios are said; the table has them all."""
+EQUAL = {"parameters": 0.01, "flops": 0.01, "tokens": 0.01, "time": 0.1}
+"""What a plan can demand to be equal, and up to which relative difference it is."""
+COLUMN = {"time": "seconds"}
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One thing in which a change differs from the baseline beside what it sets: ``text`` completes "better, with ..."."""
+
+    what: str
+    text: str
+    base: float | None = None
+    own: float | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        return self.own / self.base if self.base and self.own else None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"what": self.what, "text": self.text, "base": self.base, "own": self.own, "ratio": self.ratio}
+
+
+def cost_conditions(base: Mapping[str, float | None], own: Mapping[str, float | None]) -> list[Condition]:
+    """The costs in which a change differs from the baseline by more than a sentence may leave out."""
+    found = []
+    for what, (word, from_ratio) in RESOURCES.items():
+        theirs, its = base.get(what), own.get(what)
+        if theirs and its and abs(math.log(its / theirs)) > math.log(from_ratio) + 1e-9:
+            found.append(Condition(what, f"{times(its / theirs)} the {word}", theirs, its))
+    return found
+
+
+def times(ratio: float) -> str:
+    """``3.6 times``, ``0.25 times``, ``12 times``."""
+    return f"{ratio:.0f} times" if ratio >= 9.95 else f"{ratio:.2g} times"
+
+
+def worst_first(conditions: Iterable[Condition], *, better: bool) -> list[Condition]:
+    """What speaks most against the word first: for *better* what the change had more of, for *worse* what it had less of.
+
+    Differences that are no cost (another start, other text) come before all others.
+    """
+
+    def against(condition: Condition) -> float:
+        ratio = condition.ratio
+        return math.inf if ratio is None else math.log(ratio) * (1.0 if better else -1.0)
+
+    return sorted(conditions, key=against, reverse=True)
+
+
+def joined(texts: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return " and ".join(part for part in (", ".join(texts[:-1]), texts[-1]) if part)
+
+
+def unequal(demanded: Iterable[str], base: Mapping[str, float | None], own: Mapping[str, float | None]) -> list[Condition]:
+    """Of what a plan demands to be equal, what is not."""
+    found = []
+    for what in demanded:
+        theirs, its = (costs.get(COLUMN.get(what, what)) for costs in (base, own))
+        if theirs and its and abs(its / theirs - 1.0) > EQUAL[what]:
+            found.append(
+                Condition(what, f"{its:,.4g} against {theirs:,.4g} {'seconds' if what == 'time' else what}", theirs, its)
+            )
+    return found
