@@ -109,7 +109,9 @@ def main() -> None:
                 results.append(row)
                 print(json.dumps(row), flush=True)
             if folder := os.environ.get("OUT"):
-                (Path(folder) / "few-examples.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
+                (Path(folder) / f"few-examples-{options.sizes}.json").write_text(
+                    json.dumps(results, indent=1), encoding="utf-8"
+                )
     print("| texts a class | way | accuracy, % | against logistic regression | seconds |\n|---|---|---|---|---|")
     for row in results:
         value, low, high = (100 * number for number in row["accuracy"])
