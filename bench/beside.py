@@ -55,7 +55,7 @@ from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import choose_runtime
 from glassformer.runs.records import MetricsLog
 
-TRANSFORMERS, NANOGPT = "transformers GPT-2", "nanoGPT"
+TRANSFORMERS, NANOGPT, NANOCHAT = "transformers GPT-2", "nanoGPT", "nanochat"
 IMPORT_TORCH, COLD, WARM = 'python -c "import torch"', "train, nothing kept", "train, kept data and checks"
 STUDY, ONE_BY_ONE, NANOGPT_RUNS = "study", "the same runs one by one", "as many nanoGPT runs"
 TINY = {"model.width": 32, "model.layers": 2, "model.heads": 2, "model.context": 32, "training.batch_size": 8}
@@ -98,6 +98,9 @@ def train(
     threads: flags.Threads = None,
     transformers: Transformers = True,
     nanogpt: NanoGPT = None,
+    nanochat: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Measure this nanochat's model and optimizer too.")
+    ] = None,
     beside_cpu: flags.BesideCPU = False,
     json: Json = False,
 ) -> None:
@@ -106,7 +109,7 @@ def train(
     job = TrainingJob(sizes, choose_runtime(device=device, precision=precision, threads=threads), batch, steps)
     with watching() as watch:
         document = train_beside(
-            job, rounds=rounds, transformers=transformers, folder=nanogpt, beside_cpu=beside_cpu, watch=watch
+            job, rounds=rounds, transformers=transformers, folder=nanogpt, nanochat=nanochat, beside_cpu=beside_cpu, watch=watch
         )
     show(document, as_json=json)
 
@@ -117,6 +120,7 @@ def train_beside(
     rounds: int,
     transformers: bool = True,
     folder: Path | None = None,
+    nanochat: Path | None = None,
     beside_cpu: bool = False,
     watch: Watcher = SILENT,
 ) -> dict[str, Any]:
@@ -126,6 +130,10 @@ def train_beside(
         program = transformers_training(job)
         program()
         others[TRANSFORMERS] = timed(program, job.runtime.device)
+    if nanochat is not None:
+        program = nanochat_training(nanochat, job)
+        program()
+        others[NANOCHAT] = timed(program, job.runtime.device)
     if folder is not None:
 
         def nanogpt_rate() -> float:
@@ -177,6 +185,41 @@ def transformers_training(job: TrainingJob) -> Program:
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             optimizer.zero_grad()
+        return job.work
+
+    return program
+
+
+def nanochat_training(folder: Path, job: TrainingJob) -> Program:
+    """nanochat's own model and optimizer (Muon, and AdamW for the rest), compiled as its script does. At equal width and depth
+    it has more parameters than GPT-2: a head of its own and tables of value embeddings. All layers see the whole context: its
+    windows want a kernel that it downloads."""
+    nanogpt.file_of(folder, "nanochat/gpt.py")
+    sys.path.insert(0, str(folder))
+    from nanochat.gpt import GPT, GPTConfig  # type: ignore[import-not-found]
+
+    sizes, device = job.sizes, job.runtime.device
+    config = GPTConfig(
+        sequence_len=sizes.context,
+        vocab_size=sizes.vocabulary,
+        n_layer=sizes.layers,
+        n_head=sizes.heads,
+        n_kv_head=sizes.heads,
+        n_embd=sizes.width,
+        window_pattern="L",
+    )
+    with torch.device(device):
+        model = GPT(config)
+    model.init_weights()
+    optimizer = model.setup_optimizer()
+    compiled, batches = torch.compile(model, dynamic=False), job.batches()
+
+    def program() -> float:
+        for number in range(job.steps):
+            batch = batches.batch(number).to(device)
+            compiled(batch["ids"], batch["targets"]).backward()
+            optimizer.step()
+            model.zero_grad(set_to_none=True)
         return job.work
 
     return program
@@ -342,13 +385,13 @@ class Peer:
     config: str = "config/train_shakespeare_char.py"
     steps: int | None = None
 
-    def train(self, work: Work, scratch: Path) -> Seconds:
+    def train(self, work: Work, scratch: Path, seed: int = 0) -> Seconds:
         if work.recipe is None:
             nanogpt.prepare(self.folder, scratch, nanogpt.random_texts(vocabulary=7))
             once = {"max_iters": work.steps, "eval_interval": work.steps, "log_interval": work.steps}
             return seconds_of(nanogpt.train_command({**nanogpt_sizes(TINY), **once}), scratch)
         texts = nanogpt.recipe_texts(work.recipe, dict(parse_assignment(change) for change in work.changes))
-        nanogpt.prepare(self.folder, scratch, texts, self.config)
+        nanogpt.prepare(self.folder, scratch, texts, self.config, seed=seed)
         return seconds_of(nanogpt.own_config_command(self.config, self.steps or work.steps), scratch)
 
 
@@ -390,20 +433,33 @@ def start(
 
 
 def benchmark_start(work: Work, *, rounds: int, peer: Peer | None = None, watch: Watcher = SILENT) -> dict[str, Any]:
-    """Seconds of a whole ``glassformer train``, cold and warm, beside ``import torch`` and nanoGPT; and the losses reached."""
+    """Seconds of a whole ``glassformer train``, cold and warm, beside ``import torch`` and nanoGPT; and the losses reached.
+    Every round trains with a seed of its own."""
+    losses: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        programs: dict[str, Callable[[], Seconds]] = {
-            IMPORT_TORCH: lambda: seconds_of([sys.executable, "-c", "import torch"], folder),
-            COLD: lambda: _train(folder, work, cold=True),
-            WARM: lambda: _train(folder, work, cold=False),
+
+        def ours(seed: int, *, cold: bool) -> Seconds:
+            seconds = _train(folder, work, cold=cold, seed=seed)
+            if work.recipe and not cold and (loss := _loss(folder / "run")) is not None:
+                losses.setdefault(WARM, []).append(loss)
+            return seconds
+
+        programs: dict[str, Callable[[int], Seconds]] = {
+            IMPORT_TORCH: lambda seed: seconds_of([sys.executable, "-c", "import torch"], folder),
+            COLD: partial(ours, cold=True),
+            WARM: partial(ours, cold=False),
         }
         if peer is not None:
-            programs[NANOGPT] = lambda: peer.train(work, folder / "nanogpt")
+
+            def of_peer(seed: int) -> Seconds:
+                seconds = peer.train(work, folder / "nanogpt", seed)
+                if work.recipe:
+                    losses.setdefault(NANOGPT, []).append(nanogpt.validation_loss(folder / "nanogpt", peer.config))
+                return seconds
+
+            programs[NANOGPT] = of_peer
         found = _in_turns(programs, rounds, watch)
-        losses = _losses(folder / "run") if work.recipe else {}
-        if peer is not None and work.recipe:
-            losses[NANOGPT] = nanogpt.validation_loss(folder / "nanogpt", peer.config)
     return _document("start", found, IMPORT_TORCH, work.settings) | {"validation_loss": losses}
 
 
@@ -436,7 +492,7 @@ def benchmark_study(
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
 
-        def whole_study() -> Seconds:
+        def whole_study(seed: int) -> Seconds:
             shutil.rmtree(folder / "study", ignore_errors=True)
             words = ["compare", *work.words, "--vary", vary, "--seeds", str(seeds), "--no-store", "--out", "study", "--quiet"]
             return seconds_of(_glassformer(*words), folder, cache=folder / "cache")
@@ -444,12 +500,12 @@ def benchmark_study(
         def times_the_runs(one: Seconds) -> Seconds:
             return runs * one[0], runs * one[1]
 
-        programs: dict[str, Callable[[], Seconds]] = {
+        programs: dict[str, Callable[[int], Seconds]] = {
             STUDY: whole_study,
-            ONE_BY_ONE: lambda: times_the_runs(_train(folder, work, cold=False)),
+            ONE_BY_ONE: lambda seed: times_the_runs(_train(folder, work, cold=False)),
         }
         if peer is not None:
-            programs[NANOGPT_RUNS] = lambda: times_the_runs(peer.train(work, folder / "nanogpt"))
+            programs[NANOGPT_RUNS] = lambda seed: times_the_runs(peer.train(work, folder / "nanogpt"))
         found = _in_turns(programs, rounds, watch)
     return _document("study", found, STUDY, {**work.settings, "variants": 2, "vary": vary, "seeds": seeds})
 
@@ -477,11 +533,11 @@ def demo(
     with tempfile.TemporaryDirectory() as scratch, watching() as watch:
         folder = Path(scratch)
 
-        def by_hand() -> Seconds:
+        def by_hand(seed: int) -> Seconds:
             nanogpt.prepare(nanogpt_folder, folder / "nanogpt", texts)
             return seconds_of(nanogpt.train_command(values), folder / "nanogpt", **one_thread)
 
-        def ours() -> Seconds:
+        def ours(seed: int) -> Seconds:
             shutil.rmtree(folder / "run", ignore_errors=True)
             command = _glassformer("train", RECIPE, *words, "--set", "training.device=cpu", "--out", "run", "--quiet")
             return seconds_of(command, folder, **one_thread)
@@ -510,29 +566,31 @@ def seconds_of(command: list[str], folder: Path, *, cache: Path | None = None, *
     return wall, after.children_user - before.children_user + after.children_system - before.children_system
 
 
-def _train(folder: Path, work: Work, *, cold: bool) -> Seconds:
+def _train(folder: Path, work: Work, *, cold: bool, seed: int = 0) -> Seconds:
     shutil.rmtree(folder / "run", ignore_errors=True)
     if cold:
         shutil.rmtree(folder / "cache", ignore_errors=True)
-    return seconds_of(_glassformer("train", *work.words, "--out", "run", "--quiet"), folder, cache=folder / "cache")
+    return seconds_of(
+        _glassformer("train", *work.words, "--seed", str(seed), "--out", "run", "--quiet"), folder, cache=folder / "cache"
+    )
 
 
-def _losses(run: Path) -> dict[str, float]:
+def _loss(run: Path) -> float | None:
     """The last validation loss that a run recorded, where its objective has one."""
     records = MetricsLog(run / "metrics.jsonl").read()
     found = [float(record["validation_loss"]) for record in records if "validation_loss" in record]
-    return {WARM: found[-1]} if found else {}
+    return found[-1] if found else None
 
 
 def _glassformer(*words: str) -> list[str]:
     return [sys.executable, "-m", "glassformer", *words]
 
 
-def _in_turns(programs: Mapping[str, Callable[[], Seconds]], rounds: int, watch: Watcher) -> dict[str, list[Seconds]]:
+def _in_turns(programs: Mapping[str, Callable[[int], Seconds]], rounds: int, watch: Watcher) -> dict[str, list[Seconds]]:
     found: dict[str, list[Seconds]] = {name: [] for name in programs}
     for turn in range(rounds):
         for place, (name, program) in enumerate(programs.items()):
-            found[name].append(program())
+            found[name].append(program(turn))
             watch.progress("measuring", turn * len(programs) + place + 1, rounds * len(programs), {name: found[name][-1][0]})
     return found
 
@@ -599,8 +657,8 @@ def _seconds_rows(document: Mapping[str, Any]) -> tuple[list[str], list[list[str
     columns = ["command", "seconds", f"times `{base}`", "processor seconds", f"times `{base}`"]
     rows = [[name, *(shown(document[kind][name]) for kind in kinds)] for name in document["seconds"]]
     if losses := document.get("validation_loss"):
-        columns.append("validation loss")
-        rows = [[*row, f"{losses[row[0]]:.4f}" if row[0] in losses else ""] for row in rows]
+        columns.append("validation loss by seed")
+        rows = [[*row, " ".join(f"{loss:.4f}" for loss in losses.get(row[0], ()))] for row in rows]
     return columns, rows
 
 

@@ -28,6 +28,7 @@ from glassformer.benchmark.speed import Sizes, TrainingJob
 from glassformer.foundation.errors import GlassformerError, UsageError
 
 FILES = ("train.py", "model.py", "configurator.py")
+ITS_SEED = "torch.manual_seed(1337"
 DATASET = "bench"
 """The name of our data in its ``data`` folder."""
 Texts = tuple[bytes, bytes, int]
@@ -65,13 +66,19 @@ def file_of(folder: Path, name: str) -> Path:
     return file
 
 
-def prepare(folder: Path, scratch: Path, texts: Texts, *more: str) -> None:
-    """Makes ``scratch`` anew: the files that training needs, ``more`` of the folder's files, and the texts as its data."""
+def prepare(folder: Path, scratch: Path, texts: Texts, *more: str, seed: int = 0) -> None:
+    """Makes ``scratch`` anew: the files that training needs, ``more`` of the folder's files, and the texts as its data.
+    ``seed``: added to the one that its train.py names, which has no option for it."""
     files = {name: file_of(folder, name) for name in (*FILES, *more)}
     shutil.rmtree(scratch, ignore_errors=True)
     for name, file in files.items():
         (scratch / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(file, scratch / name)
+    if seed:
+        text = (scratch / "train.py").read_text(encoding="utf-8")
+        if ITS_SEED not in text:
+            raise UsageError(f"{folder}/train.py does not say {ITS_SEED}; its seed cannot be changed.", reason="no-seed")
+        (scratch / "train.py").write_text(text.replace(ITS_SEED, f"{ITS_SEED} + {seed}"), encoding="utf-8")
     training, validation, vocabulary = texts
     data = scratch / "data" / DATASET
     data.mkdir(parents=True)

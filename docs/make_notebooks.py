@@ -25,6 +25,7 @@ LESSONS = (
     "9-scale",
     "10-blocks",
     "11-curves",
+    "12-pairs",
 )
 BLOCK = re.compile(r"^```(?:python|bash)\n# docs/snippets/(\S+)\n(.*?)^```\n?", re.DOTALL | re.MULTILINE)
 
@@ -34,9 +35,21 @@ def blocks_of(text: str) -> list[tuple[str, str]]:
     return [(found[1], found[2]) for found in BLOCK.finditer(text)]
 
 
+FIRST = """# As the lessons say, this writes to runs/ in the clone's top folder; opened elsewhere, to runs/ beside it.
+import os
+import sys
+from pathlib import Path
+
+if Path.cwd().parts[-2:] == ("docs", "course"):
+    os.chdir("../..")
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+print("This notebook writes to", Path("runs").resolve())
+"""
+
+
 def cells_of(text: str) -> list[dict[str, Any]]:
     """A lesson -> the cells of its notebook."""
-    cells, at = [], 0
+    cells, at = [_cell("code", FIRST)], 0
     for found in BLOCK.finditer(text):
         cells.append(_cell("markdown", text[at : found.start()]))
         name, code = found[1], found[2]

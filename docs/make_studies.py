@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from glassformer.figures.save import to_bytes
 from glassformer.foundation.errors import GlassformerError, RunError
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import read_json, write_json
@@ -28,6 +29,8 @@ from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.history.ledger import Attempt, Earlier
 from glassformer.study.planning.plan import BASE, StudyPlan
+from glassformer.study.reporting.study_report import size_figure
+from glassformer.study.size_study import SizeStudy
 from glassformer.study.statistics.corrections import FIRST_STUDY
 from glassformer.study.statistics.verdict import decide
 from glassformer.study.study import Study
@@ -35,6 +38,7 @@ from glassformer.study.values_file import read_values
 
 PAGE = Path(__file__).with_name("studies.md")
 MEASUREMENTS = Path(__file__).with_name("measurements")
+PICTURE = "pictures/{name}.svg"
 LARGEST_VALUES = 2_000_000  # bytes
 SUMMARY = re.compile(r"(<!-- summary -->\n).*?(<!-- end -->)", re.DOTALL)
 CHANGED = re.compile(r"(<!-- changed -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -104,6 +108,50 @@ def table(document: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def compact_sizes(sizes: SizeStudy) -> dict[str, Any]:
+    """What the page and a reader need of a finished study at several sizes."""
+    whole = sizes.to_dict()
+    first = compact(sizes.first)
+    return {
+        **{key: first[key] for key in ("date", "machine", "metric", "unit", "margin", "looks")},
+        "study": sizes.folder.name,
+        **{key: whole[key] for key in ("trends", "rate", "parameters", "power_laws", "worth")},
+        "verdicts": [],
+        "sizes": {name: compact(study) for name, study in sizes.studies.items()},
+    }
+
+
+def table_of_sizes(document: dict[str, Any]) -> str:
+    """A study at several sizes as Markdown: verdict, difference and worth in steps by size, and the trends."""
+    machine = document["machine"]
+    where = f"{machine['device_name'] or machine['cpu']}, {machine['precision']}, torch {machine['torch']}"
+    lines = [
+        f"{document['date']}, {where}; {' or '.join(map(str, document['looks']))} seeds a size, margin {document['margin']} "
+        f"{document['unit']}. Learning rate: {document['rate']}.",
+        "",
+        f"| change | parameters | verdict | difference, {document['unit']} | worth in steps | at equal time |",
+        "|---|---:|---|---:|---:|---:|",
+    ]
+    for trend in document["trends"]:
+        for size, parameters in document["parameters"].items():
+            one = next(one for one in document["sizes"][size]["verdicts"] if one["variant"] == trend["variant"])
+            worth = next((w for w in document["worth"][size] if w["variant"] == trend["variant"]), {})
+            steps, clock = (_share(worth.get(key)) for key in ("more_steps", "at_equal_time"))
+            cells = f"**{one['verdict']}** | {shown(one.get('difference'))} | {steps} | {clock}"
+            lines.append(f"| {trend['variant']} | {parameters:,} | {cells} |")
+    lines += ["", *(f"- **{one['trend']}**: {one['sentence']}" for one in document["trends"]), ""]
+    lines += [f"![The gain of each change by size]({PICTURE.format(name=document['study'])})"]
+    return "\n".join(lines) + "\n"
+
+
+def _share(estimate: dict[str, Any] | None) -> str:
+    """.12 -> +12 % [+5, +20]."""
+    if estimate is None or estimate["value"] is None:
+        return ""
+    ends = "" if estimate["low"] is None else f" [{100 * estimate['low']:+.0f}, {100 * estimate['high']:+.0f}]"
+    return f"{100 * estimate['value']:+.0f} %{ends}"
+
+
 def shown(estimate: dict[str, Any] | None) -> str:
     """A number with its interval, in as many digits as the interval justifies."""
     return "" if estimate is None or estimate["value"] is None else str(Estimate.from_dict(estimate))
@@ -114,7 +162,7 @@ def page(text: str, documents: dict[str, dict[str, Any]]) -> str:
 
     def filled(place: re.Match[str]) -> str:
         document = documents.get(place["name"])
-        body = "Not measured yet.\n" if document is None else table(document)
+        body = "Not measured yet.\n" if document is None else (table_of_sizes if "trends" in document else table)(document)
         return f"{place[1]}{body}{place[3]}"
 
     return PLACE.sub(filled, text)
@@ -128,7 +176,9 @@ def summary(text: str, documents: dict[str, dict[str, Any]]) -> str:
         document = documents.get(name)
         rows = document["verdicts"] if document else []
         cells = [", ".join(one["variant"] for one in rows if one["verdict"] == word) for word in words]
-        if document and not rows:
+        if document and "trends" in document:
+            cells[0] = "by size; " + ", ".join(f"{one['variant']}: {one['trend']}" for one in document["trends"])
+        elif document and not rows:
             cells[0] = f"a search: {document['metric']} {shown(document['base']['value'])}"
         lines.append(f"| {name} | {' | '.join(cells if document else ['not measured yet', '', '', '', ''])} |")
     return SUMMARY.sub(lambda place: f"{place[1]}{chr(10).join(lines)}\n{place[2]}", text)
@@ -147,8 +197,8 @@ def noise(text: str) -> str:
 
 
 def measured() -> dict[str, dict[str, Any]]:
-    files = sorted(MEASUREMENTS.glob("study-*.json"))
-    return {file.stem.removeprefix("study-"): read_json(file) for file in files}
+    files = [*sorted(MEASUREMENTS.glob("study-*.json")), *sorted(MEASUREMENTS.glob("sizes-*.json"))]
+    return {file.stem.split("-", 1)[1]: read_json(file) for file in files}
 
 
 def keep_values(folder: Path, file: Path) -> None:
@@ -221,6 +271,15 @@ def _p(p: float | None) -> str:
     return "-" if p is None else f"{p:.2g}"
 
 
+def take_sizes(sizes: SizeStudy) -> None:
+    """The figures, values and picture of a study at several sizes."""
+    name, document = sizes.folder.resolve().name, compact_sizes(sizes)
+    write_json(MEASUREMENTS / f"sizes-{name}.json", json.loads(without_own_paths(json.dumps(document))))
+    for size, study in sizes.studies.items():
+        keep_values(study.folder, MEASUREMENTS / f"size-values-{name}-{size}.json")
+    (PAGE.parent / PICTURE.format(name=name)).write_bytes(to_bytes(size_figure(sizes).figure))
+
+
 def main(folders: list[str]) -> None:
     if folders == ["--again"]:
         for name, document in measured().items():
@@ -229,6 +288,9 @@ def main(folders: list[str]) -> None:
                 write_json(MEASUREMENTS / f"study-{name}.json", judge_again(document, file))
         folders = []
     for folder in folders:
+        if SizeStudy.exists(folder):
+            take_sizes(SizeStudy.load(folder))
+            continue
         document = compact(Study.load(folder))
         write_json(MEASUREMENTS / f"study-{document['study']}.json", json.loads(without_own_paths(json.dumps(document))))
         keep_values(Path(folder), MEASUREMENTS / f"values-{document['study']}.json")

@@ -364,30 +364,42 @@ def train(
 
         def evaluate() -> dict[str, float]:
             gather()
-            return _validation(network, data, recipe, stop, group)
+            with optimizers.evaluating(network):
+                return _validation(network, data, recipe, stop, group)
 
         def film(at: int) -> None:
             gather()
-            group.once(lambda: save_snapshot(folder, at, saved_tensors(network)))
+            with optimizers.evaluating(network):
+                group.once(lambda: save_snapshot(folder, at, saved_tensors(network)))
 
         def save(state: TrainingState) -> None:
             gather()
-            tensors, memory = saved_tensors(network), {name: whole(one) for name, one in optimizers.tensors().items()}
-            if group.place.world > 1:  # a device that miscalculates is named instead of saved
-                group.require_same({f"weights after step {state.step}": sum_of_bits({**tensors, **memory})})
+            with optimizers.evaluating(network) as trained:
+                tensors, memory = saved_tensors(network), {name: whole(one) for name, one in optimizers.tensors().items()}
+                memory |= trained
+                if group.place.world > 1:  # a device that miscalculates is named instead of saved
+                    group.require_same({f"weights after step {state.step}": sum_of_bits({**tensors, **memory})})
 
-            def write() -> None:
-                log.sync()
-                written = save_checkpoint(folder, Checkpoint(state.step, tensors, memory, state.to_dict()))
-                best = state.best_step if recipe.checkpoint.best else None
-                prune(folder, keep=recipe.checkpoint.keep, also={step for step in [best] if step is not None})
-                for one in followers:
-                    one.on_save(written)
+                def write() -> None:
+                    log.sync()
+                    written = save_checkpoint(folder, Checkpoint(state.step, tensors, memory, state.to_dict()))
+                    best = state.best_step if recipe.checkpoint.best else None
+                    prune(folder, keep=recipe.checkpoint.keep, also={step for step in [best] if step is not None})
+                    for one in followers:
+                        one.on_save(written)
 
-            group.once(write)
+                group.once(write)
+
+        def sample(length: int) -> str | None:
+            with optimizers.evaluating(network):
+                return _sample(network, data, recipe, length)
+
+        def maps() -> Figure | None:
+            with optimizers.evaluating(network):
+                return _attention_maps(this_run, network)
 
         def say_sample() -> None:
-            text = _sample(network, data, recipe, samples)
+            text = sample(samples)
             if text is not None:
                 watch.say(f"    {text}".replace("\n", " "))
 
@@ -397,8 +409,8 @@ def train(
             last_good,
             steps,
             network,
-            sample=lambda: _sample(network, data, recipe, SAMPLE_LOGGED),
-            attention=lambda: _attention_maps(this_run, network),
+            sample=lambda: sample(SAMPLE_LOGGED),
+            attention=maps,
         )
         trainer = Trainer(
             step,

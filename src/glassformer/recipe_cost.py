@@ -85,12 +85,16 @@ class Plan:
 
     def facts(self) -> list[tuple[str, str]]:
         """The figures of one step and of the whole run, for people."""
-        tokens = self.steps * self.step_tokens
+        tokens, head = (
+            self.steps * self.step_tokens,
+            next((one.name for one in self.cost.parts if one.name.startswith("head")), ""),
+        )
         facts = [
             ("steps", f"{self.steps:,}"),
             ("tokens per step", f"{self.step_tokens:,}"),
             ("tokens in all", f"{tokens:,}{f' ({tokens / self.train_tokens:.2f} epochs)' if self.train_tokens else ''}"),
             ("vocabulary", f"{self.vocabulary:,}"),
+            ("parameters without the head", f"{sum(part.parameters for part in self.cost.parts if part.name != head):,}"),
             ("FLOPs per step, forward and backward", f"{self.cost.step_flops * self.recipe.training.accumulate:,}"),
             ("weights", in_megabytes(self.cost.weight_bytes)),
             ("gradients", in_megabytes(self.cost.gradient_bytes)),
@@ -224,7 +228,7 @@ def plan_with(recipe: Recipe, data: PreparedData) -> Plan:
         recipe=recipe,
         cost=recipe.model.cost(data.tokenizer.size, outputs=outputs, batch=micro_batch),
         steps=number_of_steps(recipe, batches_of(recipe, data)),
-        optimizer_bytes=optimizer_bytes(recipe.training.optimizer, model),
+        optimizer_bytes=optimizer_bytes(recipe.training, model),
         train_tokens=data.part("text").split("train").num_tokens if "text" in data.parts else 0,
         vocabulary=data.tokenizer.size,
         decay=OptimizerSet.of(recipe.training, model).decay_list(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -18,7 +18,7 @@ from glassformer.checks.check_report import CheckReport
 from glassformer.data.data_kinds import PreparedData, data_kind
 from glassformer.data.groups import groups_of
 from glassformer.data.labels.label_batches import encode_texts
-from glassformer.data.pairs.pair_batches import encode_pairs
+from glassformer.data.pairs.pair_batches import encode_pairs, written_text
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.data.tokenizers.two import target_side
@@ -44,7 +44,7 @@ from glassformer.prediction import Prediction, Predictor, fit_reference
 from glassformer.pretrained.exporting import Exported, export, model_card
 from glassformer.pretrained.folders import is_folder
 from glassformer.pretrained.importing import cached_run
-from glassformer.recipe import Recipe
+from glassformer.recipe import Recipe, load_recipe
 from glassformer.runs.baselines_file import load_packed, packed
 from glassformer.runs.checkpoint import MODEL, Checkpoint, checkpoint_checksums, last_checkpoint, load_for_inference, step_named
 from glassformer.runs.diagnosis import Finding, diagnosis_of
@@ -214,6 +214,17 @@ class Run:
         """How the labelled files were read: their columns."""
         return dict((self._data_record or {}).get("reading") or {})
 
+    def altered(self, changes: Mapping[str, Any], checkpoint: str | int = "last") -> Network:
+        """The network of a checkpoint with parts of its recipe changed (``model.merge``, ``model.mixer.masked``), on the same
+        weights; refused where these do not fit. Give it to ``evaluate`` or ``look`` as ``model``."""
+        others = [key for key in changes if not key.startswith("model.")]
+        if others:
+            raise UsageError(
+                f"--set {others[0]} changes no part of the model; give a key that begins with model.", reason="not-a-part"
+            )
+        network = self._fresh_model(self.checkpoint(checkpoint), load_recipe(self.recipe, changes))
+        return network.to(choose_device("auto"))
+
     def untrained(self, recipe: Recipe | None = None) -> Any:
         """The model as it was initialised, before any training. ``recipe``: another one with the same weights."""
         outputs, recipe = self.directory.read_environment("outputs")["outputs"], recipe or self.recipe
@@ -331,13 +342,19 @@ class Run:
         return token_losses(network, items.tokens, context=self.recipe.model.context, device=next(network.parameters()).device)
 
     def evaluate_own_texts(
-        self, *, checkpoint: str | int = "last", allow_leaks: bool = False, watch: Watcher = SILENT
+        self,
+        *,
+        model: Network | None = None,
+        checkpoint: str | int = "last",
+        allow_leaks: bool = False,
+        watch: Watcher = SILENT,
     ) -> dict[str, Evaluation]:
         """The texts of the recipe (``evaluation.texts``) by name, each on its own."""
         texts = self.recipe.evaluation.texts
         if not texts:
             return {}
-        found = self.evaluate_texts(list(texts.values()), checkpoint=checkpoint, allow_leaks=allow_leaks, watch=watch)
+        settings: dict[str, Any] = {"checkpoint": checkpoint, "allow_leaks": allow_leaks, "watch": watch}
+        found = self.evaluate_texts(list(texts.values()), model=model, **settings)
         return {name: replace(result, name=name) for name, result in zip(texts, found)}
 
     def _evaluator(
@@ -384,7 +401,7 @@ class Run:
             self.baselines(),
             replace(assembly.tools_for(self.recipe, self.tokenizer), context=length or self.recipe.model.context),
             step=found.step,
-            tainted=taint_of(report) or self.tainted,
+            tainted=taint_of(report) or (self.tainted if model is None else None),  # another network was checked itself
             parent=None if recipe is not self.recipe else self._other_row("parent", self._parent_network, device),
         )
         if model is None and length is None:
@@ -676,7 +693,7 @@ class Run:
             network, items, tools, beams=beams, length_penalty=length_penalty, sampling=sampling, seed=seed
         )
         return [
-            Translation(source, text, ones[0].log_probability, [target.decode(list(one.ids)).strip() for one in ones[1:]])
+            Translation(source, text, ones[0].log_probability, [written_text(target, one.ids) for one in ones[1:]])
             for source, (text, ones) in zip(items.sources, found)
         ]
 
@@ -722,9 +739,11 @@ class Run:
         model: Network | None = None,
         attention: str | None = None,
         target: str | None = None,
+        pad: int | None = None,
     ) -> Look:
         """The model's activations on a text (docs/look.md). ``checkpoint``: also ``untrained``, ``0`` (before step 1) and
-        the steps of the film. ``hide``: positions that no query may attend to. ``model``: an altered model instead.
+        the steps of the film. ``hide``: positions that no query may attend to. ``model``: an altered model instead. ``pad``:
+        add padding up to so many tokens, as in a batch.
 
         Of a run that translates, ``text`` is the source and ``target`` its translation, by default the model's own;
         ``attention`` chooses the maps: ``cross`` (target to source, the default), ``encoder`` or ``decoder``."""
@@ -742,7 +761,7 @@ class Run:
             ids = [int(token) for token in encode_texts(self.tokenizer, items, 1 << 20).ids[0]]
         else:
             ids = prompt_ids(self.tokenizer, text)
-        return Look(network, self.tokenizer, ids, hide=hide, name=name, labels=self.label_names)
+        return Look(network, self.tokenizer, ids, hide=hide, name=name, labels=self.label_names, pad=pad)
 
     def _look_at_translation(
         self, network: Any, name: str, text: str, target: str | None, attention: str, hide: Sequence[int]
@@ -797,4 +816,4 @@ class Run:
         return in_one_line(self.summary())
 
     def _repr_html_(self) -> str:
-        return in_html(self.summary())
+        return in_html(self.directory, self.diagnosis())

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from glassformer.assembly import tools_for
 from glassformer.evaluation.results import Evaluation
-from glassformer.figures.curves import NATS, Curve, Points, cost_by_part, learning_curves, loss_by_position
+from glassformer.figures.curves import NATS, Curve, Points, cost_by_part, curve_panels, learning_curves, loss_by_position
 from glassformer.foundation.config import flatten
 from glassformer.foundation.files import write_atomically
 from glassformer.foundation.metrics import COLLAPSED_TO, TRAIN, VALIDATION, Metric
@@ -59,11 +59,10 @@ def write_curves(folders: Sequence[Path], out: Path | str, *, warn: Callable[[st
         rows.append([name, progress["status"], progress.get("step"), None if value is None else round(value, 4), *shown])
     header = ["run", "status", "step", "last validation", *differing]
     pictures: list[Block] = []
-    keys = dict.fromkeys(key for one in records for record in one for key in record if key.startswith(VALIDATION))
-    described = {one.name: one for one in map(metric_of, runs)}
-    for name in dict.fromkeys(["loss", *(key.removeprefix(VALIDATION) for key in keys if not key.endswith(COLLAPSED_TO))]):
-        caption = f"{name.capitalize()} by step; lines with marks are validation."
-        picture = _curves_of(names, records, name, described.get(name))
+    panels, by = _panels(runs, names, records)
+    for unit, curves in panels.items():
+        caption = f"{unit.capitalize()} by {by}; dotted lines are training, lines with marks validation."
+        picture = learning_curves(curves, unit=unit, steps_per_epoch=1.0 if by == "epoch" else None)
         pictures.append(FigureBlock(picture, caption=caption, alt=caption))
     page = Page(title=f"{len(runs)} runs", subtitle=", ".join(names), sections=[Table(header, rows), *pictures])
     write_atomically(Path(out), render(page))
@@ -71,10 +70,9 @@ def write_curves(folders: Sequence[Path], out: Path | str, *, warn: Callable[[st
 
 
 def curves_figure(folders: Sequence[Path], *, warn: Callable[[str], None] | None = None) -> Figure:
-    """The learning curves of one or several runs in one figure: the metric that chooses the first run's best checkpoint."""
-    runs, names, records = _several(folders, warn)
-    metric = metric_of(runs[0])
-    return _curves_of(names, records, metric.name, metric)
+    """The learning curves of one or several runs in one figure: the loss, and beside it every other metric of validation."""
+    panels, by = _panels(*_several(folders, warn))
+    return curve_panels(panels, by=by)
 
 
 def _several(
@@ -90,12 +88,22 @@ def _several(
     return runs, names, [MetricsLog(run.metrics_file).read(warn) for run in runs]
 
 
-def _curves_of(names: Sequence[str], records: Sequence[list[dict[str, Any]]], name: str, metric: Metric | None) -> Figure:
-    curves = [
-        Curve(label, _points(one, name) if name == "loss" else None, _points(one, VALIDATION + name))
-        for label, one in zip(names, records)
+def _panels(
+    runs: Sequence[RunDirectory], names: Sequence[str], records: Sequence[list[dict[str, Any]]]
+) -> tuple[dict[str, list[Curve]], str]:
+    """The curves of each metric by its unit, in training and validation; by epoch where all runs count epochs."""
+    epochs = [
+        run.read_environment().get("steps_per_epoch") if flatten(run.read_recipe()).get("training.epochs") else None
+        for run in runs
     ]
-    return learning_curves(curves, unit=name if metric is None else f"{name} ({metric.unit})")
+    by, panels = "epoch" if all(epochs) else "step", dict[str, list[Curve]]()
+    keys = dict.fromkeys(key for one in records for record in one for key in record if key.startswith(VALIDATION))
+    described = {one.name: one for one in map(metric_of, runs)}
+    for name in dict.fromkeys(["loss", *(key.removeprefix(VALIDATION) for key in keys if not key.endswith(COLLAPSED_TO))]):
+        curves = [_curve(one, name, label) for label, one in zip(names, records)]
+        unit = f"{name} ({described[name].unit})" if name in described else name
+        panels[unit] = [one.scaled(1 / steps) if by == "epoch" and steps else one for one, steps in zip(curves, epochs)]
+    return panels, by
 
 
 def run_page(run: Run, *, watch: Watcher = SILENT) -> Page:
@@ -152,7 +160,7 @@ def _curves(run: Run, evaluation: Evaluation | None, metric: Metric) -> list[Blo
         blocks.append(FigureBlock(picture, caption=caption, alt=alt, tainted=run.tainted))
     if "perplexity" in {one.name for one in run.recipe.objective.metrics}:
         # the curves of the loss once more, as e to the loss; a loss beyond all numbers is infinite, which shows as a gap
-        points = [_points(records, key) for key in ("loss", VALIDATION + "loss")]
+        points = [Points.from_records(records, key) for key in ("loss", VALIDATION + "loss")]
         with np.errstate(over="ignore"):
             train, validation = (None if one is None else Points(one.steps, np.exp(one.values)) for one in points)
         if train is not None or validation is not None:
@@ -177,10 +185,15 @@ def epochs_of(run: Run) -> float | None:
     return known if run.recipe.training.epochs is not None and isinstance(known, int | float) and known > 0 else None
 
 
-def _curve(records: list[dict[str, Any]], name: str) -> Curve:
+def _curve(records: list[dict[str, Any]], name: str, label: str = "") -> Curve:
     """One metric: in training, at the evaluations where it was measured there or else at every step, and in validation."""
-    measured = _points(records, TRAIN + name)
-    return Curve("", measured or _points(records, name), _points(records, VALIDATION + name), measured is not None)
+    measured = Points.from_records(records, TRAIN + name)
+    return Curve(
+        label,
+        measured or Points.from_records(records, name),
+        Points.from_records(records, VALIDATION + name),
+        measured is not None,
+    )
 
 
 def _best(curve: Curve, metric: Metric, per_epoch: float | None) -> list[str]:
@@ -201,11 +214,6 @@ def _levels(evaluation: Evaluation | None, name: str) -> dict[str, float]:
         return {}
     values = {baseline: figures[name].value for baseline, figures in evaluation.baselines.items() if name in figures}
     return {baseline: value for baseline, value in values.items() if value is not None}
-
-
-def _points(records: list[dict[str, Any]], key: str) -> Points | None:
-    found = [(record["step"], record[key]) for record in records if key in record]
-    return Points.of(*zip(*found)) if found else None
 
 
 def _cost(run: Run, cost: Cost) -> list[Block]:

@@ -152,20 +152,20 @@ def test_a_study_stands_beside_its_runs_one_by_one(bench, monkeypatch) -> None:
 def test_a_recipe_is_trained_as_it_stands(bench, monkeypatch) -> None:
     commands: list[list[str]] = []
     monkeypatch.setattr(bench, "seconds_of", lambda command, *_, **__: commands.append(command) or (1.0, 1.0))
-    monkeypatch.setattr(bench, "_losses", lambda run: {bench.WARM: 1.25})
+    monkeypatch.setattr(bench, "_loss", lambda run: 1.25)
     document = bench.benchmark_start(bench.Work(30, "gpt-nano-words", ("training.lr=0.1",)), rounds=1)
     words = commands[1][commands[1].index("train") + 1 :]
     assert words[:5] == ["gpt-nano-words", "--set", "training.steps=30", "--set", "training.lr=0.1"]
     assert not any(key in word for key in bench.TINY for word in words)
-    assert document["validation_loss"] == {bench.WARM: 1.25}
+    assert document["validation_loss"] == {bench.WARM: [1.25]}
     assert "| 1.2500 |" in bench.markdown(document)
 
 
 def test_a_run_whose_objective_has_no_loss_has_none_in_the_table(bench, tmp_path) -> None:
     (tmp_path / "metrics.jsonl").write_text('{"step": 3, "validation_exact_match": 0.5}\n')
-    assert bench._losses(tmp_path) == {}
+    assert bench._loss(tmp_path) is None
     (tmp_path / "metrics.jsonl").write_text('{"step": 3, "validation_loss": 2.5}\n{"step": 4, "validation_loss": 1.5}\n')
-    assert bench._losses(tmp_path) == {bench.WARM: 1.5}
+    assert bench._loss(tmp_path) == 1.5
 
 
 def test_the_tiny_command_of_nanogpt_runs(bench, nanogpt, tmp_path) -> None:

@@ -97,7 +97,7 @@ def test_the_catalogue_lists_everything_that_can_be_asked():
         example = row["about"].split(":")[0].split(" (")[0]
         assert len(parse_goal(example, 4).rows) in (1, 4), "the example of every goal can be asked"
     names = [row["name"] for row in everything["explorations"]]
-    assert names == ["argmax", "averaging", "copying", "heads", "outer-products", "superposition"]
+    assert names == ["argmax", "averaging", "copying", "heads", "outer-products", "scaling", "superposition"]
 
 
 def test_a_goal() -> None:

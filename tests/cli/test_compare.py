@@ -93,6 +93,7 @@ def test_all_flags_reach_the_plan(cli, recipe, requested) -> None:
             "margin": 0.5,
             "planned_effect": 0.2,
             "match": "flops",
+            "equal": None,
             "tune": {"grid": {"training.lr": [0.1, 0.2]}, "tries": 2, "seeds": 3},
             "budget_hours": 2.5,
             "allow_leaks": True,

@@ -21,7 +21,8 @@ def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["data", "list", "--json"]) == 0
     names = [row["name"] for row in json.loads(capsys.readouterr().out)["sets"]]
-    assert names == ["docstrings", "wikitext-2", "tinyshakespeare", "speeches", "sst2", "boolq", "multi30k", "names"]
+    files = ["wikitext-2", "tinyshakespeare", "speeches", "sst2", "boolq", "boolq-passages", "multi30k", "names"]
+    assert names == ["docstrings", "standard-library", *files]
     assert run(["data", "list"]) == 0
     shown = capsys.readouterr()
     assert "docstrings" in shown.out

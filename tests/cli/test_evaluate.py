@@ -136,10 +136,24 @@ def test_the_texts_of_a_recipe_are_measured_beside_a_split(cli, trained, tmp_pat
     assert document["texts"][0]["metrics"]["loss"]["value"] == pytest.approx(alone["metrics"]["loss"]["value"])
     answer = cli("evaluate", tmp_path / "run")
     lines = answer.out.splitlines()
-    table = lines[lines.index("Texts of the recipe, each on its own:") + 1 :]
+    table = lines[lines.index("Texts, each on its own:") + 1 :]
     assert table[0].split()[:4] == ["text", "tokens", "loss", "perplexity"]
     assert [line.split()[0] for line in table[2:4]] == ["plain", "odd"]
     assert "texts" not in cli("evaluate", trained, "--json").json
+    both = cli("evaluate", tmp_path / "run", "--text", "a mat sat").out.splitlines()
+    names = [line.split("  ")[0] for line in both[both.index("Texts, each on its own:") + 3 :]]
+    assert names == ["plain", "odd", "a mat sat"]
+
+
+def test_a_part_changed_at_inference(cli, trained) -> None:
+    plain, hidden = (
+        cli("evaluate", trained, "--json", *more).json["metrics"]["loss"]["value"]
+        for more in ((), ("--set", "model.mixer={kind: dot, masked: [0]}"))
+    )
+    assert hidden != pytest.approx(plain, rel=1e-4)
+    assert cli("evaluate", trained, "--json").json["metrics"]["loss"]["value"] == plain
+    assert cli("evaluate", trained, "--set", "training.lr=1").code == 2
+    assert cli("evaluate", trained, "--set", "model.width=8").code == 2
 
 
 def labelled(file: Path, rows: int, *, reverse: bool = False) -> Path:

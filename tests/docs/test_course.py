@@ -51,9 +51,9 @@ def printed_by(name: str) -> str:
     return "\n".join(PRINTED[snippet] for snippet, _ in blocks_of(lesson(name)))
 
 
-def test_there_are_eleven_and_the_index_leads_to_each() -> None:
+def test_there_are_twelve_and_the_index_leads_to_each() -> None:
     assert sorted(LESSONS) == sorted(page.stem for page in COURSE.glob("[0-9]*.md"))
-    assert len(LESSONS) == 11
+    assert len(LESSONS) == 12
     index = (COURSE / "index.md").read_text(encoding="utf-8")
     for name in LESSONS:
         assert f"({name}.md)" in index
@@ -103,9 +103,8 @@ SLOW = ("3-gpt", "4-positions", "6-knowledge", "10-blocks")
 def test_its_cells_run_shortened(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
-    for code in code_cells(name):
-        for pattern, instead in SHORTER:
-            code = re.sub(pattern, instead, code)
+    for code in code_cells(name)[1:]:  # the first says where a notebook writes
+        code = shortened(code)
         if code.startswith("%%bash\n"):
             run_commands(code.removeprefix("%%bash\n"))
         elif code.startswith("from IPython.display"):
@@ -122,6 +121,41 @@ def run_commands(code: str) -> None:
             assert command(shlex.split(words)[1:]) == (3 if meant else 0), line
         else:
             subprocess.run(["bash", "-ec", line.replace("python ", f"{sys.executable} ")], check=True)
+
+
+def shortened(code: str) -> str:
+    for pattern, instead in SHORTER:
+        code = re.sub(pattern, instead, code)
+    return code
+
+
+@pytest.mark.parametrize("name", [one if one == "2-tokens" else pytest.param(one, marks=pytest.mark.slow) for one in LESSONS])
+def test_its_notebook_runs_in_a_kernel_and_writes_where_it_says(name: str, tmp_path: Path) -> None:
+    """Shortened, and started in its own folder."""
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    folder = tmp_path / "docs" / "course"
+    folder.mkdir(parents=True)
+    notebook = nbformat.read(COURSE / f"{name}.ipynb", as_version=4)
+    for cell in notebook.cells:
+        cell.source = shortened(cell.source) if cell.cell_type == "code" else cell.source
+    nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": folder}}).execute()
+    assert str(tmp_path / "runs") in notebook.cells[0].outputs[0]["text"]
+    assert not (folder / "runs").exists()
+
+
+def test_figures_runs_and_looks_show_themselves_in_a_kernel(trained: Path) -> None:
+    """Without %matplotlib inline: an SVG for a figure, whole HTML for the others."""
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    shown = ["run", "run.look('the cat').figure()", "run.look('the cat')", "run.evaluate()", "gf.check(run.model)"]
+    cells = [f"import glassformer as gf\nrun = gf.load({str(trained)!r})", *shown]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
+    data = [cell.outputs[-1]["data"] for cell in notebook.cells[1:]]
+    assert "<svg" in data[1]["image/svg+xml"]
+    html = [one["text/html"] for one in (data[0], *data[2:])]
+    assert "<svg" in html[0]
+    assert not re.search(r"\d\.\d{6}", re.sub(r"<svg.*</svg>", "", html[0], flags=re.DOTALL))  # rounded for people
+    assert "ResizeObserver" in html[1]
 
 
 @pytest.mark.slow

@@ -59,7 +59,7 @@ def test_ask_gives_the_label_and_every_probability(place: Path, capsys: pytest.C
 def test_data_show_prints_a_batch_with_shapes_and_padding(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command_line(["data", "show", str(place / "recipe.yaml")]) == 0
     shown = capsys.readouterr().out
-    assert "ids [12, 9], hidden [12, 9], labels [12]" in shown
+    assert "ids int64 [12, 9], hidden bool [12, 9], labels int64 [12]" in shown
     assert "of padding" in shown
     assert re.search(r"^1: label (cat|dog), \d", shown, flags=re.MULTILINE)
 

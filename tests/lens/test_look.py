@@ -12,7 +12,7 @@ from tests import encoders
 from tests.refusals import refused
 
 from glassformer.data.tokenizers.byte import ByteTokenizer
-from glassformer.foundation.errors import UnknownName, UsageError
+from glassformer.foundation.errors import BadArgument, UnknownName, UsageError
 from glassformer.lens.capture import Places, capture
 from glassformer.lens.look import Look
 from glassformer.model.slots import MIXERS, NORMALISERS
@@ -61,6 +61,20 @@ def test_a_hidden_position_gets_nothing_from_anybody(mixer: str, kind: str, look
         np.testing.assert_allclose(rows[..., 1:], 1.0, atol=1e-5)
     else:
         np.testing.assert_allclose(rows, 1.0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_padding_gets_no_weight_and_changes_nothing(kind: str, network_of) -> None:
+    network, ids = network_of(**KINDS[kind]), list(b"read me")
+    bare, padded = Look(network, ByteTokenizer(), ids), Look(network, ByteTokenizer(), ids, pad=len(ids) + 4)
+    assert (padded.padding, padded.tokens[-4:]) == (4, ["[pad]"] * 4)
+    assert padded.faults == []
+    assert not padded.attention[..., -4:].any()
+    np.testing.assert_allclose(padded.attention[..., : len(ids), : len(ids)], bare.attention, atol=1e-5)
+    assert len(padded.figure(0, 0).axes[0].patches) == 2  # the grey rows and columns
+    assert not bare.figure(0, 0).axes[0].patches
+    with pytest.raises(BadArgument):
+        Look(network, ByteTokenizer(), ids, pad=10_000)
 
 
 def test_any_place_by_name(look_of) -> None:

@@ -14,6 +14,7 @@ from glassformer.foundation.errors import ConfigError
 from glassformer.model.network import MODELS
 from glassformer.model.slots import CROSS
 from glassformer.networks.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from glassformer.recipe import load_recipe
 
 V = 13
 SMALL: dict[str, Any] = {"kind": "encoder-decoder", "width": 24, "layers": 2, "heads": 3, "context": 10}
@@ -46,23 +47,23 @@ def test_the_exercise_has_its_published_number_of_parameters() -> None:
 
 
 def test_the_base_model_of_2017() -> None:
-    """Vaswani et al. 2017, table 3: 65 million with 37,000 shared tokens, here counted part by part."""
-    config = MODELS.parse(
-        {
-            "kind": "encoder-decoder",
-            "width": 512,
-            "layers": 6,
-            "heads": 8,
-            "context": 64,
-            "block": "post",
-            "feedforward": "relu",
-            "positions": "sinusoidal",
-        }
-    )
+    """Vaswani et al. 2017, table 3: 65 million with 37,000 shared tokens, here counted part by part; and how it is trained."""
+    recipe = load_recipe("transformer-2017")
+    config, training = recipe.model, recipe.training
     attention, norm = 4 * (512 * 512 + 512), 2 * 512
     feedforward = 512 * 2048 + 2048 + 2048 * 512 + 512
     layers = 6 * (attention + feedforward + 2 * norm) + 6 * (2 * attention + feedforward + 3 * norm)
     assert numbers(config.shapes(37_000)) == 37_000 * 512 + layers == 63_082_496
+    # the rate of their equation 3, at every step
+    rates = [training.lr * training.schedule.lr_multiplier(step - 1, training.steps) for step in (1, 100, 4000, 5000, 8000)]
+    theirs = [512**-0.5 * min(step**-0.5, step * 4000**-1.5) for step in (1, 100, 4000, 5000, 8000)]
+    assert rates == pytest.approx(theirs, rel=1e-3)
+    assert (training.label_smoothing, training.weight_decay, training.optimizer.betas) == (0.1, 0.0, (0.9, 0.98))  # type: ignore[attr-defined]
+    network = config.build(11, seed=0)
+    ids_BT = torch.arange(5).unsqueeze(0)
+    waves_TD = network.encoder.positions.table_TD[:5]  # type: ignore[attr-defined]
+    embedded_BTD = network.encoder.positions.embed(network.encoder.embedding(ids_BT), ids_BT)  # type: ignore[attr-defined]
+    torch.testing.assert_close(embedded_BTD[0], 512**0.5 * network.encoder.embedding.weight[:5] + waves_TD)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("cross", CROSS.names())

@@ -113,3 +113,48 @@ def test_a_text_without_lines_is_a_sentence(prepared, monkeypatch):
     monkeypatch.setattr(TextLines, "__len__", lambda self: 0)
     with refused(DataError, "no-lines"):
         made.batches()
+
+
+def test_rows_of_the_exercise(prepared):
+    """One mask before the span and one in its place, no end, padded to the block."""
+    made = prepared({"kind": "spans", "sentinels": "mask", "cut": "none"})
+    tokenizer = made.data.tokenizer
+    assert {"<mask>", "<pad>"} <= {*tokenizer.marks}
+    assert not {"<answer>", "<end>"} & {*tokenizer.marks}
+    batch = made.batches(20, context=64).batch(0)
+    assert batch["ids"].shape[1] == 64 - 1
+    text = tokenizer.decode(made.data.part("text").split("train").tokens.tolist())
+    for row in made.objective.show(batch, tokenizer):
+        prefix, suffix, span = row.split("<mask>")
+        assert prefix + span + suffix in text
+    rows = torch.cat([batch["ids"], torch.full((20, 1), tokenizer.mark_id("<pad>"))], dim=1)
+    only = as_batch(rows, made.objective.mark_ids(tokenizer), answer_only=True)["targets"]
+    spans = [row.split("<mask>")[2] for row in made.objective.show(batch, tokenizer)]
+    assert [tokenizer.decode([token for token in row if token != IGNORED]) for row in only.tolist()] == spans
+
+
+@pytest.mark.parametrize("form", ["row", "pair"])
+def test_spans_of_t5_follow_their_own_masks(prepared, form):
+    made = prepared({"kind": "spans", "sentinels": "t5", "length": 3, "span": 0.3, "cut": "none"})
+    objective = made.objective.model_copy(update={"form": form})
+    batch = made.batches(20).batch(0)
+    rows = torch.cat([batch["ids"], torch.full((20, 1), made.data.tokenizer.mark_id("<pad>"))], dim=1)
+    if form == "pair":
+        pairs = as_batch(rows, objective.mark_ids(made.data.tokenizer), answer_only=False, start=0)
+        assert (pairs["targets"][:, 0] == made.data.tokenizer.mark_id("<mask>")).all()
+        return
+    text = made.data.tokenizer.decode(made.data.part("text").split("train").tokens.tolist())
+    for row in objective.show(batch, made.data.tokenizer):
+        begin = row.rindex("<mask>")
+        seen, pieces = row[:begin], re.split(r"(<mask[ \d]*>)", row[begin:])[1:]
+        masks, spans = pieces[::2], pieces[1::2]
+        assert masks == ["<mask>", *(f"<mask {number}>" for number in range(1, len(masks)))]
+        assert not spans[-1], "the last mask ends the row"
+        for mask, span in zip(masks, spans):
+            seen = seen.replace(mask, span)
+        assert seen in text
+
+
+def test_one_mask_cannot_mark_many_spans():
+    with refused(ConfigError, "mask-of-one-span"):
+        SpansConfig(sentinels="mask", length=3)

@@ -21,6 +21,20 @@ TEXTS = [
     "then it sat and sat and sat",
 ]
 VOCABULARY = 300
+PAIRS = {"vocab_size": VOCABULARY, "pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 2}
+T5 = {
+    "d_model": 24,
+    "d_kv": 5,
+    "d_ff": 40,
+    "num_layers": 2,
+    "num_decoder_layers": 3,
+    "num_heads": 6,
+    "n_positions": 19,
+    **PAIRS,
+}
+T5 |= {"relative_attention_num_buckets": 8, "relative_attention_max_distance": 9}
+BART = {"d_model": 24, "encoder_layers": 2, "decoder_layers": 3, "encoder_attention_heads": 6, "decoder_attention_heads": 3}
+BART |= {"encoder_ffn_dim": 40, "decoder_ffn_dim": 44, "max_position_embeddings": 19, **PAIRS, "forced_eos_token_id": None}
 
 
 @pytest.fixture(scope="session")
@@ -99,6 +113,14 @@ def make(transformers: Any, name: str) -> Any:
         ),
         "nanochat": lambda: transformers.NanoChatForCausalLM(
             transformers.NanoChatConfig(**small, **plain, pad_token_id=None, num_key_value_heads=2)
+        ),
+        "t5": lambda: transformers.T5ForConditionalGeneration(transformers.T5Config(**T5)),
+        "t5-gated": lambda: transformers.T5ForConditionalGeneration(
+            transformers.T5Config(**T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False)
+        ),
+        "bart": lambda: transformers.BartForConditionalGeneration(transformers.BartConfig(**BART)),
+        "bart-scaled": lambda: transformers.BartForConditionalGeneration(
+            transformers.BartConfig(**BART, scale_embedding=True, activation_function="relu")
         ),
         "qwen2": lambda: transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**small, **plain, num_key_value_heads=2)),
         "bert": lambda: transformers.BertForMaskedLM(transformers.BertConfig(**small, hidden_act="gelu")),

@@ -19,8 +19,8 @@ from glassformer.pretrained.importing import read_pretrained
 WRONG = [
     (
         "gpt2",
-        {"model_type": "t5"},
-        "model_type='t5' is a kind of model that cannot become ours; gpt2, llama, .*mistral, .*bert",
+        {"model_type": "pegasus"},
+        "model_type='pegasus' is a kind of model that cannot become ours; gpt2, llama, .*mistral, .*bert",
     ),
     ("gpt2", {"model_type": None}, "model_type=None is a kind of model"),
     ("gpt2", {"architectures": ["GPT2ForSequenceClassification"]}, "names a class that cannot become ours; GPT2LMHeadModel"),

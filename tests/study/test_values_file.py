@@ -37,6 +37,19 @@ def test_values_come_back_to_the_last_bit(tmp_path):
     np.testing.assert_array_equal(weights, np.arange(5.0))
 
 
+def test_every_setting_that_was_tried_is_in_the_table(made_up, tmp_path):
+    tune = {"grid": {"training.lr": [0.1, 0.2], "training.batch_size": [4, 8]}, "seeds": 2}
+    study = made_up.study(tmp_path / "study", {"base": GOOD, "alibi": GOOD}, tune=tune)
+    for trial in study.plan.tuning_trials():
+        made_up.run(study.directory.trial(trial), {}, 1.0 + 0.1 * trial.point)
+    again = Study.load(study.folder)
+    rows = [row for row in again.to_dict()["tuning"] if row["variant"] == "base"]
+    assert [(row["set"], row["loss"]["value"], row["loss"]["n"]) for row in rows] == [
+        (point, pytest.approx(1.0 + 0.1 * at), 2) for at, point in enumerate(study.plan.tuning_points("base"))
+    ]
+    assert again.tuning_cells()[0] == ["variant", "training.lr", "training.batch_size", "loss", ""]
+
+
 def test_a_study_without_its_trials_says_the_same(made_up, tmp_path):
     study = made_up.study(tmp_path / "study", {"base": [one + 0.5 for one in GOOD], "alibi": GOOD, "rotary": GOOD[::-1]})
     said = [verdict.to_dict() for verdict in study.verdicts]

@@ -61,8 +61,8 @@ def command(
         typer.Option("--match", help="Adjust each variant's feed-forward width so that all have equal parameters or FLOPs."),
     ] = None,
     equal: Annotated[
-        list[Literal["parameters", "flops", "tokens", "time"]] | None,
-        typer.Option("--equal", help="Refuse changes that differ from the recipe in this. Repeatable."),
+        list[str] | None,
+        typer.Option("--equal", help="Refuse changes that differ in parameters, flops, tokens or time. Repeatable."),
     ] = None,
     tune: Annotated[
         list[str] | None,
@@ -165,7 +165,7 @@ def command(
         "allow_leaks": allow_leaks or None,
     }
     with watching_a_study() as watch:
-        from glassformer.study.compare import Execution, run_sets, run_study
+        from glassformer.study.compare import Execution, run_planned
         from glassformer.study.planning.planned_study import plan_studies
         from glassformer.study.study import Study
 
@@ -190,20 +190,22 @@ def command(
         if dry_run:
             _print_estimate(planned, jobs, json)
             return
-        study = run_study(planned[0], how) if len(planned) == 1 else run_sets(planned, how)
-        page = study.report()
+        studies = run_planned(planned, how)
+        pages = [study.report() for study in studies]
     if json:
-        print_json({**study.to_dict(), "report": str(page)})
+        documents = [{**study.to_dict(), "report": str(page)} for study, page in zip(studies, pages)]
+        print_json(documents[0] if len(documents) == 1 else {"studies": documents})
         return
-    out().print(str(study), markup=False)
-    folder = shlex.quote(str(study.folder)) + plugin_flags()
-    evidence = ""
-    if details and isinstance(study, Study):
-        out().print("\n".join(["", *study.sentences(details=True)]), markup=False)
-    elif isinstance(study, Study):
-        evidence = f" For the evidence behind each verdict: glassformer compare {folder} --details."
-    out().print(f"\nReport: {page.resolve()}", markup=False)
-    say(f"To rewrite the report: glassformer report {folder}.{evidence}")
+    for study, page in zip(studies, pages):
+        out().print(str(study), markup=False)
+        folder = shlex.quote(str(study.folder)) + plugin_flags()
+        evidence = ""
+        if details and isinstance(study, Study):
+            out().print("\n".join(["", *study.sentences(details=True)]), markup=False)
+        elif isinstance(study, Study):
+            evidence = f" For the evidence behind each verdict: glassformer compare {folder} --details."
+        out().print(f"\nReport: {page.resolve()}", markup=False)
+        say(f"To rewrite the report: glassformer report {folder}.{evidence}")
 
 
 def _print_estimate(planned: Sequence[PlannedStudy], jobs: int | None, json: bool) -> None:

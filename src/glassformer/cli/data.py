@@ -103,7 +103,8 @@ def _show_batch(source: str, count: int, changes: dict[str, Any], json: bool) ->
     if json:
         print_json({"objective": recipe.objective.kind, "rows": shown, "shapes": shapes, "notes": data.notes})
         return
-    out().print(", ".join(f"{name} {shape}" for name, shape in shapes.items()), markup=False)
+    kinds = {name: str(batch[name].dtype).removeprefix("torch.") for name in shapes}
+    out().print(", ".join(f"{name} {kinds[name]} {shape}" for name, shape in shapes.items()), markup=False)
     for number, row in enumerate(shown, start=1):
         out().print(f"{number}: {row}", markup=False)
     for note in (*data.notes, *getattr(batches, "notes", ())):

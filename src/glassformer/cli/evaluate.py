@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli.console import out, print_json, print_table, remarks, watching
-from glassformer.cli.options import AllowLeaks, CheckpointOption, Json, Plugin, RunArgument
+from glassformer.cli.options import AllowLeaks, CheckpointOption, Json, Plugin, RunArgument, changes_of
 from glassformer.foundation.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,6 +37,14 @@ def command(
             "--predictions",
             metavar="FILE",
             help="Write one line per item as TSV: each token's loss, each label, or each answer.",
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Measure the same weights with this part of the model changed, e.g. model.merge=concat. Repeatable.",
         ),
     ] = None,
     length: Annotated[
@@ -73,30 +81,30 @@ def command(
     _refuse_contradictions(split, data, text, against)
     if length is not None and against is not None:
         raise UsageError("--length and --against are both given; give one of them.")
+    if set_ and (against is not None or length is not None):
+        raise UsageError("--set cannot be combined with --against or --length; drop one.", reason="set-and-another")
     loaded = load(run, plugins=plugin or (), recheck=recheck, watch=remarks())
+    changed = loaded.altered(changes_of(set_), checkpoint) if set_ else None
     own_texts: dict[str, Evaluation] = {}
+    settings: dict[str, Any] = {"model": changed, "checkpoint": checkpoint, "allow_leaks": allow_leaks}
     with watching() as watch:
         if text:
-            results = loaded.evaluate_texts(
-                text, predictions=predictions, length=length, checkpoint=checkpoint, allow_leaks=allow_leaks, watch=watch
-            )
+            results = loaded.evaluate_texts(text, predictions=predictions, length=length, watch=watch, **settings)
         else:
             evaluation = loaded.evaluate(
                 split,
                 data=data,
                 predictions=predictions,
                 length=length,
-                checkpoint=checkpoint,
-                allow_leaks=allow_leaks,
                 watch=watch,
+                **settings,
             )
             results = [evaluation]
-            if (
-                data is None and length is None and split in (None, "validation") and checkpoint == "last"
-            ):  # the page and the report show it
+            shown = data is None and length is None and split in (None, "validation") and checkpoint == "last"
+            if shown and changed is None:  # the page and the report show it
                 save_evaluation(loaded.directory, "validation", evaluation)
-            if data is None and length is None:
-                own_texts = loaded.evaluate_own_texts(checkpoint=checkpoint, allow_leaks=allow_leaks, watch=watch)
+        if data is None and length is None:
+            own_texts = loaded.evaluate_own_texts(watch=watch, **settings)
     paired = None
     if against is not None:
         other = load(against, plugins=plugin or (), recheck=recheck, watch=remarks())
@@ -104,6 +112,8 @@ def command(
     if json:
         print_json(_document(results, results if text else list(own_texts.values()), paired))
     else:
+        if text and own_texts:  # one table: the recipe's texts, then those given here
+            own_texts |= {result.name: result for result in results}
         _print(results, own_texts, paired)
         for title, header, rows in () if text else loaded.recipe.objective.tables(results[0].details):
             out().print()
@@ -164,7 +174,7 @@ def _print(results: list[Evaluation], own_texts: dict[str, Evaluation], paired: 
     if paired is not None:
         out().print(f"\n{paired}", markup=False)
     if own_texts:
-        out().print(f"\nTexts of the recipe, each on its own:\n{texts_table(own_texts)}", markup=False)
+        out().print(f"\nTexts, each on its own:\n{texts_table(own_texts)}", markup=False)
 
 
 def texts_table(results: dict[str, Evaluation]) -> str:
@@ -175,5 +185,11 @@ def texts_table(results: dict[str, Evaluation]) -> str:
     for name, result in results.items():
         figures = [result.metrics["loss"], result.metrics["perplexity"], result.metrics["unknown_share"]]
         figures += [result.baselines[one]["perplexity"] for one in ("bigram", "untrained") if one in result.baselines]
-        rows.append([name, f"{result.details['tokens']:,}", *(str(figure) for figure in figures)])
+        rows.append(
+            [
+                name if len(name) <= 40 else f"{name[:39]}…",
+                f"{result.details['tokens']:,}",
+                *(str(figure) for figure in figures),
+            ]
+        )
     return text_table([row + [""] * (len(rows[0]) - len(row)) for row in rows])

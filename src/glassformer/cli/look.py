@@ -36,6 +36,10 @@ def command(
         list[int] | None,
         typer.Option("--hide", metavar="POSITION", help="Mask this position: no token attends to it. Repeatable."),
     ] = None,
+    pad: Annotated[
+        int | None,
+        typer.Option("--pad", metavar="N", min=1, help="Add padding up to N tokens, as in a batch; it is greyed in pictures."),
+    ] = None,
     attention: Annotated[
         str | None,
         typer.Option(
@@ -95,7 +99,7 @@ def command(
     loaded = load(run, plugins=plugin or (), watch=remarks())
     if loaded.recipe.objective.ask_reads == "pairs" and target is None:  # one translation for everything that is compared
         target = loaded.translate(text, checkpoint=checkpoint)[0].text
-    more: dict[str, Any] = {"attention": attention, "target": target, "hide": hide or ()}
+    more: dict[str, Any] = {"attention": attention, "target": target, "hide": hide or (), "pad": pad}
     if walk:
         others = {"--film": film, "--compare": compare, "--ablate": ablate, "--layer": layer is not None}
         _walk(loaded.look(text, checkpoint=checkpoint, **more), -1 if position is None else position, others, out_, json)

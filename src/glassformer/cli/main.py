@@ -42,7 +42,7 @@ VERBS = (
 )
 """Modules of this package that each define one ``command``."""
 
-GROUPS: tuple[str, ...] = ("bench", "data", "study", "tokenizer")
+GROUPS: tuple[str, ...] = ("atlas", "bench", "data", "study", "tokenizer")
 """Modules that define a typer ``app`` with verbs of its own."""
 
 UsageMistake: type[Any] = typer.BadParameter.__mro__[2]

@@ -113,12 +113,17 @@ def _study_in(folder: Path) -> Study | SetStudy | None:
 def _written(runs: Sequence[Path], page: Path | None, plugins: Sequence[Path]) -> tuple[Path, dict[str, Any]]:
     """The page's place, and what it holds in short."""
     from glassformer.study.multi_set_study import SetStudy
+    from glassformer.study.size_study import SizeStudy
 
     if len(runs) > 1:
         from glassformer.run_report import write_curves
 
         return write_curves(runs, page or Path("report.html"), warn=say), _several(runs)
     run = runs[0]
+    if SizeStudy.exists(run):
+        sizes = SizeStudy.load(run)
+        trends = [{"variant": one.variant, "trend": one.word, "sentence": one.sentence} for one in sizes.trends]
+        return sizes.report(page), {"kind": "study at several sizes", "sizes": list(sizes.studies), "trends": trends}
     study = _study_in(run)
     if isinstance(study, SetStudy):
         return study.report(page), {**_study(study), "kind": "study on several sets", "sets": list(study.studies)}

@@ -93,9 +93,10 @@ class DataConfig(Config):
     """A named set (`glassformer data list`), or a mapping with `kind` for a generated one."""
     path: str | None = None
     """Your own text: a file, a folder, or `-` for standard input; for translation also two files with a comma between them,
-    the source's first. Relative to the working directory, or else to the recipe's folder."""
+    the source's first; a folder saved by the library `datasets`, or `hf:NAME:CONFIG` of the Hugging Face hub, `#SPLIT` at its
+    end. Relative to the working directory, or else to the recipe's folder."""
     validation: str | None = None
-    """A separate validation file; then no share is held out."""
+    """A separate validation file, or for labels the name of one of the set's test files; then no share is held out."""
     test: str | None = None
     """A separate test file; then no share is held out."""
     split: SplitConfig = SplitConfig()

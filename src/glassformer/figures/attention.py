@@ -13,7 +13,7 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 
 from glassformer.figures.save import printable
-from glassformer.figures.style import GRID, INK, PALETTE, SOFT, new_axes, styled
+from glassformer.figures.style import GRID, INK, PALETTE, SOFT, Drawing, new_axes, styled
 from glassformer.foundation.estimate import Estimate
 
 # From nothing to all: lightness falls (on a dark page, rises) all the way, and hue only goes between yellow and blue, which
@@ -28,13 +28,18 @@ def scale(dark: bool = False) -> LinearSegmentedColormap:
     return LinearSegmentedColormap.from_list("weights", list(ON_DARK if dark else ON_LIGHT))
 
 
-def draw_map(weights_TS: np.ndarray, queries: Sequence[str], keys: Sequence[str], *, title: str = "") -> Figure:
-    """One head: queries down, keys across, the colour by the root of the weight so that small ones are seen."""
+def draw_map(
+    weights_TS: np.ndarray, queries: Sequence[str], keys: Sequence[str], *, title: str = "", padding: int = 0
+) -> Figure:
+    """One head: queries down, keys across, the colour by the root of the weight so that small ones are seen.
+
+    ``padding``: of the last so many tokens, which are greyed; as keys they have no weight.
+    """
     rows, columns = weights_TS.shape
     size = min(9.0, max(3.4, 0.22 * max(rows, columns) + 1.6))
     with styled():
         figure, axes = new_axes(size + 0.6, size * rows / max(rows, columns) * 0.9 + 0.9)
-        image = _image(axes, weights_TS)
+        image = _image(axes, weights_TS, padding)
         _label(axes, queries, keys)
         axes.set(xlabel="key: is read", ylabel="query: reads", title=title)
         bar = figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02, ticks=np.sqrt([0, 0.01, 0.1, 0.25, 0.5, 1.0]))
@@ -43,17 +48,17 @@ def draw_map(weights_TS: np.ndarray, queries: Sequence[str], keys: Sequence[str]
         return figure
 
 
-def draw_grid(weights_LHTS: np.ndarray, *, layers: Sequence[int], title: str = "") -> Figure:
+def draw_grid(weights_LHTS: np.ndarray, *, layers: Sequence[int], title: str = "", padding: int = 0) -> Figure:
     """All heads as small maps: layers down, heads across."""
     count, heads = weights_LHTS.shape[:2]
     side = min(1.9, 14.0 / max(heads, 1))
     with styled():
-        figure = Figure(figsize=(side * heads + 0.7, side * count + 0.6), layout="constrained")
+        figure = Drawing(figsize=(side * heads + 0.7, side * count + 0.6), layout="constrained")
         axes = figure.subplots(count, heads, squeeze=False)
         for row, layer in enumerate(layers):
             for head in range(heads):
                 one = axes[row][head]
-                _image(one, weights_LHTS[row, head])
+                _image(one, weights_LHTS[row, head], padding)
                 one.set(xticks=[], yticks=[])
                 if row == 0:
                     one.set_title(f"head {head}", fontsize=8, loc="center", fontweight="normal")
@@ -117,12 +122,17 @@ def draw_patching(found_LT: np.ndarray, tokens: Sequence[str], layers: Sequence[
         return figure
 
 
-def _image(axes: Axes, weights_TS: np.ndarray):  # type: ignore[no-untyped-def]
+def _image(axes: Axes, weights_TS: np.ndarray, padding: int = 0):  # type: ignore[no-untyped-def]
     axes.grid(False)
     for side in ("top", "right"):
         axes.spines[side].set_visible(True)
     for spine in axes.spines.values():
         spine.set_color(GRID)
+    if padding:  # whole rows and columns, under what a padded query reads, which nobody uses
+        rows, columns = weights_TS.shape
+        grey = {"color": SOFT, "alpha": 0.35, "linewidth": 0, "zorder": 3}
+        axes.axvspan(columns - padding - 0.5, columns - 0.5, **grey)
+        axes.axhspan(rows - padding - 0.5, rows - 0.5, xmax=1 - padding / columns, **grey)
     root = np.sqrt(np.clip(weights_TS, 0, 1))
     return axes.imshow(root, cmap=scale(), norm=Normalize(0, 1), interpolation="nearest", aspect="auto")
 

@@ -5,13 +5,13 @@ Arrays in, a matplotlib figure out. Computes nothing but what a picture needs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.figures.style import PALETTE, log_axis
+from glassformer.figures.style import PALETTE, Drawing, log_axis
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,9 +31,8 @@ MANY_KEYS = 40  # bars beyond this become a line
 
 def empty_figure(columns: int, *, title: str, width: float = 4.6, height: float = 3.8) -> tuple[Figure, list[Any]]:
     """A figure with panels side by side, not known to pyplot, so that nothing stays open."""
-    from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width * columns, height), layout="constrained")
+    figure = Drawing(figsize=(width * columns, height), layout="constrained")
     figure.suptitle(title, fontsize=12)
     axes = [figure.add_subplot(1, columns, place + 1) for place in range(columns)]
     for axis in axes:
@@ -180,6 +179,25 @@ def copying_figure(*, betas: Array, errors: Mapping[str, Array], promise: Array,
     right.plot([], [], color="#bbbbbb", label="the other keys")
     right.set(xlabel="beta", ylabel="weight", ylim=(0, 1.02), title="Weights for q = beta k_1")
     right.legend(frameon=False, fontsize=8, loc="center right")
+    return figure
+
+
+def scaling_figure(
+    *, widths: Array, variance: Mapping[str, Sequence[float]], formula: Array, top: Mapping[str, Sequence[float]]
+) -> Figure:
+    """The variance of scores against the width, with the formula, and the largest weight of softmax."""
+    figure, (left, right) = empty_figure(2, title="scaling")
+    for (name, row), colour in zip(variance.items(), PALETTE):
+        left.plot(widths, row, color=colour, marker="o", markersize=3, label=name)
+        right.plot(widths, top[name], color=colour, marker="o", markersize=3, label=name)
+    left.plot(widths, formula, color="black", linestyle=":", label="formula: d times the variance of a product")
+    for axes in (left, right):
+        log_axis(axes.xaxis)
+        axes.set(xlabel="d (numbers in a query)")
+        axes.legend(frameon=False, fontsize=8)
+    log_axis(left.yaxis)
+    left.set(ylabel="variance of the scores", title="Variance")
+    right.set(ylabel="largest weight, mean", ylim=(0, 1.02), title="Softmax")
     return figure
 
 

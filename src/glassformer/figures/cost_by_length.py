@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 
-from glassformer.figures.style import PALETTE, SOFT, styled
+from glassformer.figures.style import PALETTE, SOFT, Drawing, styled
 
 COLUMNS = 4
 
@@ -23,7 +23,7 @@ def scaling(mixers: Sequence[Mapping[str, Any]], *, title: str = "") -> Figure:
     """Small multiples on logarithmic axes, the same limits in all. ``mixers``: those of the document of ``bench attention``."""
     rows = max(1, math.ceil(len(mixers) / COLUMNS))
     with styled():
-        figure = Figure(figsize=(3.1 * min(COLUMNS, max(1, len(mixers))), 2.7 * rows + 0.6), layout="constrained")
+        figure = Drawing(figsize=(3.1 * min(COLUMNS, max(1, len(mixers))), 2.7 * rows + 0.6), layout="constrained")
         lowest = min((_lowest(mixer) for mixer in mixers), default=1e-3)
         for place, mixer in enumerate(mixers):
             axes = figure.add_subplot(rows, min(COLUMNS, len(mixers)), place + 1)

@@ -6,7 +6,7 @@ Takes numbers only; knows nothing of runs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,12 @@ class Points:
     @classmethod
     def of(cls, steps: Sequence[float], values: Sequence[float] | Sequence[Sequence[float]]) -> Points:
         return cls(np.asarray(steps, dtype=np.float64), np.asarray(values, dtype=np.float64))
+
+    @classmethod
+    def from_records(cls, records: Iterable[Mapping[str, Any]], key: str) -> Points | None:
+        """The values of a key by step; None where no record has it."""
+        found = [(record["step"], record[key]) for record in records if key in record]
+        return cls.of(*zip(*found)) if found else None
 
     def __post_init__(self) -> None:
         if self.steps.ndim != 1 or self.values.shape[-1:] != self.steps.shape or self.values.ndim not in (1, 2):
@@ -81,21 +87,39 @@ def learning_curves(
         figure, axes = new_axes()
         if steps_per_epoch:
             curves = [curve.scaled(1 / steps_per_epoch) for curve in curves]
-        alone = len(curves) == 1  # then two colours tell train from validation, and the label says nothing
-        for index, curve in enumerate(curves):
-            label = "" if alone else curve.label
-            if curve.train is not None and curve.train.steps.size:
-                draw = _validation if curve.measured else _training
-                draw(axes, curve.train, label, line_look(index), "train")
-            if curve.validation is not None and curve.validation.steps.size:
-                _validation(axes, curve.validation, label, line_look(1 if alone else index), "validation")
+        _draw_curves(axes, curves, by="epoch" if steps_per_epoch else "step", unit=unit)
         _levels(axes, baselines or {}, list(_all_values(curves)), log=log)
         if log:
             log_axis(axes.yaxis)
-        axes.set(xlabel="epoch" if steps_per_epoch else "step", ylabel=unit, title=title)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
+        axes.set(title=title)
         legend_below(figure, axes)
         return figure
+
+
+def curve_panels(panels: Mapping[str, Sequence[Curve]], *, by: str = "step") -> Figure:
+    """Several metrics of the same runs side by side, with one legend. ``panels``: unit -> curves."""
+    with styled():
+        figure = Figure(figsize=(4.2 * len(panels), 3.6), layout="constrained")
+        places = figure.subplots(1, len(panels), squeeze=False)[0]
+        for axes, (unit, curves) in zip(places, panels.items()):
+            _draw_curves(axes, curves, by=by, unit=unit)
+        legend_below(figure, places[0])
+        return figure
+
+
+def _draw_curves(axes: Axes, curves: Sequence[Curve], *, by: str, unit: str) -> None:
+    alone = len(curves) == 1  # then two colours tell train from validation, and the label says nothing
+    for index, curve in enumerate(curves):
+        label, look = "" if alone else curve.label, line_look(index)
+        if curve.train is not None and curve.train.steps.size:
+            if curve.measured:
+                _validation(axes, curve.train, label, look if alone else look | {"linestyle": ":"}, "train")
+            else:
+                _training(axes, curve.train, label, look, "train")
+        if curve.validation is not None and curve.validation.steps.size:
+            _validation(axes, curve.validation, label, line_look(1) if alone else look, "validation")
+    axes.set(xlabel=by, ylabel=unit)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
 
 
 def loss_by_position(

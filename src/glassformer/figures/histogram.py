@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from glassformer.figures.style import INK, line_look, styled
+from glassformer.figures.style import INK, Drawing, line_look, styled
 
 _CLASSES = 40
 _CLOSE = 200  # the largest over the smallest; beyond that a plain axis shows one bar at the left
@@ -25,7 +25,7 @@ def histogram(groups: Mapping[str, np.ndarray], *, title: str = "", unit: str = 
     largest = max(float(values.max()) for values in groups.values())
     edges = class_edges(max(1.0, min(float(values.min()) for values in groups.values())), max(1.0, largest))
     with styled():
-        figure = Figure(figsize=(7.0, 1.2 + 1.5 * len(groups)), layout="constrained")
+        figure = Drawing(figsize=(7.0, 1.2 + 1.5 * len(groups)), layout="constrained")
         rows = figure.subplots(len(groups), 1, sharex=True, squeeze=False)[:, 0]
         for number, (axes, (name, values)) in enumerate(zip(rows, groups.items())):
             counts, _ = np.histogram(np.maximum(values, 1), edges)

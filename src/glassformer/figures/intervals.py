@@ -170,3 +170,42 @@ def cost_against_quality(points: Sequence[CostPoint], *, cost: str, quality: str
         axes.set(xlabel=cost, ylabel=quality, title=title)
         axes.xaxis.set_major_formatter(lambda value, _: short_number(value))
         return figure
+
+
+@dataclass(frozen=True)
+class SizeLine:
+    """One change over model sizes: (parameters, gain, low, high) at each, the word of its trend and the slope per decade."""
+
+    label: str
+    word: str
+    points: tuple[tuple[float, float | None, float | None, float | None], ...]
+    slope: float | None = None
+
+
+def gains_by_size(lines: Sequence[SizeLine], *, margin: float, unit: str, title: str = "") -> Figure:
+    """Gain upwards over the logarithm of parameters: points with intervals, and the fitted line of each change."""
+    with styled():
+        figure, axes = new_axes(height=3.6)
+        axes.axhspan(-margin, margin, color=GRID, alpha=0.75, linewidth=0, zorder=0)
+        axes.axhline(0.0, color=SOFT, linewidth=1.0)
+        axes.set_xscale("log")
+        for place, line in enumerate(lines):
+            color = PALETTE[place % len(PALETTE)]
+            known = [(x * 1.06 ** (place - (len(lines) - 1) / 2), *rest) for x, *rest in line.points if rest[0] is not None]
+            for x, value, low, high in known:
+                if low is not None and high is not None:
+                    axes.plot([x, x], [low, high], color=color, linewidth=2.2, solid_capstyle="butt")
+                axes.plot(x, value, marker="D", markersize=6, color=color, markeredgecolor="white", markeredgewidth=0.9)
+            if line.slope is not None and known:
+                xs = np.array([x for x, *_ in known])
+                middle = float(np.mean([float(value or 0.0) for _, value, *_ in known]))
+                fitted = middle + line.slope * (np.log10(xs) - np.log10(xs).mean())
+                axes.plot(xs, fitted, color=color, linewidth=1.4, alpha=0.7, label=f"{_short(line.label)}: {line.word}")
+            else:
+                axes.plot([], [], color=color, label=f"{_short(line.label)}: {line.word}")
+        sizes = sorted({x for line in lines for x, *_ in line.points})
+        axes.set_xticks(sizes, [short_number(size) for size in sizes])
+        axes.minorticks_off()
+        axes.set(xlabel="parameters of the baseline", ylabel=f"gain ({unit})\ngrey: the margin of {margin:g}", title=title)
+        axes.legend(loc="best")
+        return figure

@@ -66,9 +66,18 @@ def styled() -> Iterator[None]:
         yield
 
 
+class Drawing(Figure):
+    """A figure that shows itself in a notebook: no pyplot, so no ``%matplotlib inline``."""
+
+    def _repr_svg_(self) -> str:
+        from glassformer.figures.save import to_bytes
+
+        return to_bytes(self, ".svg").decode()
+
+
 def new_axes(width: float = 7.0, height: float = 3.6) -> tuple[Figure, Axes]:
     """A figure of one picture, in inches."""
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Drawing(figsize=(width, height), layout="constrained")
     return figure, figure.add_subplot()
 
 
@@ -90,7 +99,9 @@ def legend_below(figure: Figure, axes: Axes, columns: int = 3) -> None:
     """The legend under the picture, where it covers nothing."""
     handles, labels = axes.get_legend_handles_labels()
     if handles:
-        figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, len(handles)), fontsize=9)
+        fitting = int(14 * figure.get_figwidth() / (max(map(len, labels)) + 6))  # about 14 characters of this size in an inch
+        ncols = max(1, min(columns, len(handles), fitting))
+        figure.legend(handles, labels, loc="outside lower center", ncols=ncols, fontsize=9)
 
 
 def line_look(index: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from glassformer.figures.style import INK, SOFT, styled
+from glassformer.figures.style import INK, SOFT, Drawing, styled
 
 _PLAIN, _FRESH = "#e6eff7", "#f6cc7a"  # the palette's blue and orange, pale enough to stand under text
 _GAP = 0.06  # between boxes, in widths of a symbol
@@ -33,7 +33,7 @@ def draw_merges(rows: Sequence[MergeRow], title: str) -> Figure:
     unit = max(0.42, *(0.1 * (len(text) + 1) / span for row in rows for text, span in row.pieces))  # inches for a symbol
     width, height = margin + unit * symbols + 0.2, 0.45 * len(rows) + 0.6
     with styled():
-        figure = Figure(figsize=(width, height))
+        figure = Drawing(figsize=(width, height))
         axes = figure.add_axes((margin / width, 0.1 / height, unit * symbols / width, 0.45 * len(rows) / height))
         axes.set(xlim=(0, symbols), ylim=(len(rows), 0))
         axes.set_axis_off()

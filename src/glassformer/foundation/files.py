@@ -309,7 +309,19 @@ def code_sha256() -> str:
     return total.hexdigest()
 
 
-NOT_TRAINING = ("benchmark", "byhand", "cli", "figures", "lens", "pages", "study", "web", "run_report.py", "recipe_cost.py")
+NOT_TRAINING = (
+    "atlas",
+    "benchmark",
+    "byhand",
+    "cli",
+    "figures",
+    "lens",
+    "pages",
+    "study",
+    "web",
+    "run_report.py",
+    "recipe_cost.py",
+)
 """Parts of the package that no trained or evaluated figure depends on."""
 
 

@@ -10,16 +10,17 @@ import math
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 import torch
 
 from glassformer.data.batches import Batch
-from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.data.tokenizers.base import MASK, Tokenizer
 from glassformer.evaluation.abstaining import AbstainRule, Answer, AskOptions
 from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes
 from glassformer.foundation.config import fingerprint
+from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.metrics import Metric
 from glassformer.generation.beams import BeamRule, Continuation, search, search_one
 from glassformer.knowledge.answer_baselines import ANSWER_BASELINES, LONGEST_TEXT
@@ -30,7 +31,7 @@ from glassformer.knowledge.questions import Questions
 from glassformer.model.losses import IGNORED
 from glassformer.model.network import Network
 from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
-from glassformer.objectives.spans import ANSWER, END, PAD, items_of_steps, shown_rows
+from glassformer.objectives.spans import ANSWER, END, PAD, answer_marks, items_of_steps, shown_rows
 
 AT_ONCE = 512
 """Questions that are answered in one batch."""
@@ -48,7 +49,7 @@ class AnswerBatches:
     """Batches of ``rows`` question-answer pairs, by step number; each epoch visits every question once."""
 
     def __init__(self, questions: Questions, tokenizer: Tokenizer, *, context: int, rows: int, seed: int) -> None:
-        answer, end, pad = (tokenizer.mark_id(mark) for mark in (ANSWER, END, PAD))
+        (answer, end), pad = answer_marks(tokenizer), tokenizer.mark_id(PAD)
         encoded = questions.encoded(tokenizer, room=context + 1)
         width = max(len(question) + len(reply) for question, reply in encoded) + 2
         self.rows, self.seed = rows, seed
@@ -91,10 +92,19 @@ class AnswersConfig(ObjectiveConfig):
     metrics: ClassVar[tuple[Metric, ...]] = ANSWER_METRICS
     baselines: ClassVar[Mapping[str, type[Baseline]]] = ANSWER_BASELINES
 
+    sentinels: Literal["answer", "mask"] = "answer"
+    """``mask``: ``question <mask> answer <mask>``, as in the exercise that such pairs come from (Stanford CS224N)."""
+
     def marks(self) -> tuple[str, ...]:
-        return (ANSWER, END, PAD)
+        return (ANSWER, END, PAD) if self.sentinels == "answer" else (MASK, PAD)
 
     def batches(self, data: Data, *, context: int, batch_size: int, seed: int) -> AnswerBatches:
+        if (self.sentinels == "answer") != (ANSWER in data.tokenizer.marks):
+            raise ConfigError(
+                f"objective.sentinels={self.sentinels} of the answers differs from what the rest of the recipe or its parent "
+                "uses; give all of them the same.",
+                reason="sentinels-differ",
+            )
         questions = data.part("questions").split("train")
         return AnswerBatches(questions, data.tokenizer, context=context, rows=batch_size, seed=seed)
 
@@ -175,7 +185,7 @@ def answer_questions(
 
     A right answer gets the spelling of the reference answer, since a tokenizer may fold case.
     """
-    answer_id, end_id = tokenizer.mark_id(ANSWER), tokenizer.mark_id(END)
+    answer_id, end_id = answer_marks(tokenizer)
     first_mark = tokenizer.size - len(tokenizer.marks)
     banned = [token_id for token_id in range(first_mark, tokenizer.size) if token_id != end_id]
     encoded = questions.encoded(tokenizer)

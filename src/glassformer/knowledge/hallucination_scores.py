@@ -19,7 +19,7 @@ from glassformer.data.tokenizers.base import MASK, Tokenizer
 from glassformer.knowledge.answer_metrics import AnswerSet
 from glassformer.knowledge.questions import SLOT, Questions, answer_ids, subject
 from glassformer.model.losses import IGNORED
-from glassformer.objectives.spans import ANSWER, END, row_nats
+from glassformer.objectives.spans import answer_marks, row_nats
 
 STATEMENT = f"{SLOT} was born in"
 CHANGED = 4
@@ -46,7 +46,7 @@ def retrieval_scores(
     names = [subject(question) for question in questions.questions]
     others = _other_wordings(tokenizer, questions, names)
     if any(others) or "agreement" in required:
-        end = tokenizer.mark_id(END)
+        _, end = answer_marks(tokenizer)
         replies = [[*answer_ids(tokenizer, answer or "?"), end] for answer in answers.answers]
         rows = [(prompt, own, at) for at, (prompts, own) in enumerate(zip(others, replies)) for prompt in prompts]
         found = -continuation_nats(network, [prompt for prompt, _, _ in rows], [own for _, own, _ in rows])
@@ -60,7 +60,7 @@ def retrieval_scores(
 
 def _other_wordings(tokenizer: Tokenizer, questions: Questions, names: Sequence[str]) -> list[list[list[int]]]:
     """For each question its prompts in the other wordings."""
-    answer, found = tokenizer.mark_id(ANSWER), []
+    (answer, _), found = answer_marks(tokenizer), []
     for name, question in zip(names, questions.questions):
         worded = [wording.replace(SLOT, name) for wording in questions.wordings]
         prompts = [[*tokenizer.encode(one), answer] for one in worded if one != question]

@@ -49,9 +49,11 @@ class Look:
         labels: Sequence[str] = (),
         source: Sequence[str] | None = None,
         end_id: int | None = None,
+        pad: int | None = None,
     ) -> None:
         """``source``: the tokens of the source, of a network that is given one: the maps are those of attention to it, and a
-        row is named by the token that is written there, the last by the end (``end_id``)."""
+        row is named by the token that is written there, the last by the end (``end_id``). ``pad``: the number of tokens up
+        to which padding is added, which no query attends to."""
         dims = network.dims
         if not ids:
             raise UsageError("The text is empty, so there is nothing to look at; give at least one token.", reason="no-text")
@@ -59,6 +61,13 @@ class Look:
             raise UsageError(
                 f"The text has {len(ids)} tokens, but model.context={dims.context}; give a shorter one.", reason="text-too-long"
             )
+        self.padding = max(0, (pad or 0) - len(ids))
+        if self.padding:
+            if len(ids) + self.padding > dims.context:
+                raise BadArgument("pad", pad, f"the model reads at most model.context={dims.context} tokens; give fewer")
+            filler = tokenizer.pad_id if tokenizer.pad_id is not None else 0  # masked for every query, so any id will do
+            hide = [*hide, *range(len(ids), len(ids) + self.padding)]
+            ids = [*ids, *[filler] * self.padding]
         wrong = [position for position in hide if not 0 <= position < len(ids)]
         if wrong:
             raise BadArgument("hide", wrong[0], f"this text has the positions 0 to {len(ids) - 1}; give one of them")
@@ -73,6 +82,7 @@ class Look:
         names = [place for place in (*self.places.patterns, *self.places.streams) if place is not None]
         self._found = capture(self.places, self._ids_BT, names, hidden_BS=self._mask())
         self.tokens = [tokenizer.token_text(token) if token < tokenizer.size else f"#{token}" for token in self.ids]
+        self.tokens[len(ids) - self.padding :] = ["[pad]"] * self.padding
         virtual = getattr(getattr(network, "reader", None), "virtual", 0)
         self.queries = [*(f"[prompt {number}]" for number in range(virtual)), *self.tokens]
         if source is not None and end_id is not None:
@@ -287,16 +297,18 @@ class Look:
             require_head(self.places, layer, head)
         title = f"{self.name}: " if self.name else ""
         if layer is not None and head is not None:
-            return draw_map(self.attention[layer, head], self.queries, self.keys, title=f"{title}layer {layer}, head {head}")
+            name = f"{title}layer {layer}, head {head}"
+            return draw_map(self.attention[layer, head], self.queries, self.keys, title=name, padding=self.padding)
         chosen = [layer] if layer is not None else list(range(len(self.attention)))
-        return draw_grid(self.attention[chosen], layers=chosen, title=f"{title}{len(self.tokens)} tokens")
+        name = f"{title}{len(self.tokens)} tokens"
+        return draw_grid(self.attention[chosen], layers=chosen, title=name, padding=self.padding)
 
     def to_dict(self, layer: int | None = None, head: int | None = None) -> dict[str, Any]:
         """Plain values: tokens, attention [layer][head][query][key], and the readouts."""
         if layer is not None:
             require_head(self.places, layer, head)
         losses = self.losses
-        common = {"tokens": self.queries, "ids": self.ids, "model": self.name, "hidden": self.hidden}
+        common = {"tokens": self.queries, "ids": self.ids, "model": self.name, "hidden": self.hidden, "padding": self.padding}
         common["losses"] = None if losses is None else [_number(nats) for nats in losses]
         if self.no_attention and layer is None:
             gradients = self.gradients

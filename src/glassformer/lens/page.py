@@ -69,9 +69,11 @@ def render(looks: Sequence[Look], *, title: str, kind: str = "one") -> str:
 
 
 def notebook(look: Look) -> str:
-    """The same inside a notebook, in an iframe."""
+    """The same inside a notebook, in an iframe that is as high as what it shows."""
+    fit = "()=>{f.style.height=b.scrollHeight+24+'px'}"
+    fit = f"const f=this,b=f.contentDocument.body,fit={fit};fit();new ResizeObserver(fit).observe(b)"
     page = html.escape(render([look], title=f"{look.name}, {len(look.tokens)} tokens"), quote=True)
-    return f'<iframe srcdoc="{page}" style="width:100%;height:720px;border:0" title="attention maps"></iframe>'
+    return f'<iframe srcdoc="{page}" onload="{fit}" style="width:100%;height:720px;border:0" title="attention maps"></iframe>'
 
 
 def one_script() -> str:

@@ -22,6 +22,15 @@ from glassformer.model.own_losses import OwnLosses
 
 
 @dataclass(frozen=True, eq=False)
+class LentKeys:
+    """The keys and values of a layer, for every head, and what may be seen of them."""
+
+    k_BHSE: Tensor
+    v_BHSE: Tensor
+    visible: AttentionContext
+
+
+@dataclass(frozen=True, eq=False)
 class AttentionContext:
     """One forward pass as the mixers see it. ``position_ids_BT`` None: whole rows, the queries are the keys."""
 
@@ -43,12 +52,28 @@ class AttentionContext:
     own_losses: OwnLosses | None = None
     """Where parts add losses of their own in training; None: nothing is collected."""
 
+    ids_BT: Tensor | None = None
+    """The new tokens themselves."""
+    lent: dict[str, LentKeys] | None = None
+    """Where a layer leaves its keys and values for later ones; None: no layer borrows."""
+
     values: Callable[[Tensor], Tensor] | None = None
     """What the stack makes of this layer's values; None: nothing."""
 
     def with_values(self, v_BHSE: Tensor) -> Tensor:
         """A layer's new values as the stack wants them, before they are cached."""
         return v_BHSE if self.values is None else self.values(v_BHSE)
+
+    def lend_keys(self, k_BHSE: Tensor, v_BHSE: Tensor, visible: AttentionContext) -> None:
+        """Leaves a layer's keys and values, with what its queries may see of them, to the layers after it."""
+        if self.lent is not None:
+            self.lent["keys"] = LentKeys(k_BHSE, v_BHSE, visible)
+
+    @property
+    def borrowed_keys(self) -> LentKeys:
+        """Those of the nearest layer that left any."""
+        assert self.lent is not None  # ModelConfig demands a lender
+        return self.lent["keys"]
 
     def add_loss(self, name: str, sum_of_tokens: Tensor, *, weight: float) -> None:
         """Adds a part's own loss, summed over the tokens that are no padding."""

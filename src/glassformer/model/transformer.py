@@ -105,6 +105,7 @@ class Transformer(Network):
         self.dropout = Dropout(dims.dropout)
         self.blocks = nn.ModuleList(self._block(block) for block in range(config.num_blocks))
         self.order = config.order
+        self._borrows_keys = any(config.of_layer(block).mixer.borrows_keys for block in self.order)
         self.stack = keyed(config.stack.build(dims), "stack")
         self.final_norm = keyed(last.norm.build(dims), "final_norm") if last.block.norm_at_end else nn.Identity()
         self.head = keyed(config.head.build(dims, self.embedding), "head")
@@ -224,6 +225,8 @@ class Transformer(Network):
             dropout_masks=masks,
             own_losses=self.collecting,
             memory=memory,
+            ids_BT=ids_BT,
+            lent={} if self._borrows_keys else None,
         )
         x_BTD = self.positions.embed(
             self._embed(ids_BT, attention_context, cache),
@@ -233,7 +236,10 @@ class Transformer(Network):
         x_BTD = self.embedded(_in_stream_precision(self.dropout(x_BTD, masks)))
         caches: Sequence[LayerCache | None] = [None] * len(self.order) if cache is None else cache.layers
         layers = [self._layer(block, attention_context, of_layer) for block, of_layer in zip(self.order, caches)]
-        return self.final(self.final_norm(self.stack(x_BTD, layers)))
+        x_BTD = self.final(self.final_norm(self.stack(x_BTD, layers)))
+        if self.collecting is not None and hasattr(self.head, "add_losses"):
+            self.head.add_losses(x_BTD, ids_BT, attention_context)  # type: ignore[operator]
+        return x_BTD
 
     def _embed(self, ids_BT: Tensor, attention_context: AttentionContext, cache: ModelCache | None) -> Tensor:
         if isinstance(self.embedding, ContextEmbedding):

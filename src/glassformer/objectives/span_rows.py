@@ -21,12 +21,18 @@ YEAR_DIGITS = 4
 
 
 class Marks(NamedTuple):
-    """The special ids. ``masks``: one for each span of a row."""
+    """The special ids. ``masks``: one for each span of a row. ``answer``: may be the first of them. ``end``: None for the mask
+    after the last one used, as in T5."""
 
     masks: tuple[int, ...]
     answer: int
-    end: int
+    end: int | None
     pad: int
+
+    @property
+    def openings(self) -> int:
+        """How often ``answer`` occurs in a row up to where the answer begins."""
+        return 2 if self.answer in self.masks else 1
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,7 @@ class SpanRule:
     mean_span: int | None  # None: one span; else as many spans as the share needs, of this mean length
     salient: float
     start: Start
+    block: int = 0  # rows are padded to this width at least
 
     @property
     def spans(self) -> int:
@@ -49,7 +56,7 @@ class SpanRule:
     @property
     def width(self) -> int:
         """The most ids of a row, marks included: a mask for each hole and each span but the first, ANSWER and END."""
-        return self.longest + 2 * self.spans + 1
+        return max(self.block, self.longest + 2 * self.spans + 1)
 
 
 @final
@@ -203,12 +210,12 @@ def compose(tokens_N: Tensor, packed_RC: Tensor, marks: Marks, width: int) -> Te
     between_RK = torch.where(there_RK & (number_RK > 0), tail_RK - 1, beyond)
     end_R1 = answer_R1 + total_R1 + many_R1  # after ANSWER, all spans and the masks between them
     row_RT = torch.full((rows, width + 1), marks.pad, dtype=torch.long, device=device)
-    masks_K = torch.tensor(marks.masks[:spans], device=device)
+    masks_K = torch.tensor(marks.masks[: spans + 1], device=device)
     masks_RK = masks_K[number_RK.clamp(max=spans - 1)]
     for where, what in ((seen_RT, ids_RT), (hidden_RT, ids_RT), (mask_RK, masks_RK), (between_RK, masks_RK)):
         row_RT.scatter_(1, where, what)
     row_RT.scatter_(1, answer_R1, marks.answer)
-    row_RT.scatter_(1, end_R1, marks.end)
+    row_RT.scatter_(1, end_R1, masks_K[many_R1] if marks.end is None else marks.end)
     return row_RT[:, :width]
 
 

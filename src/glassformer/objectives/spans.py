@@ -6,11 +6,11 @@ Lines and masked spans of step n depend on (seed, n) only. ``span_corruption`` d
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal, final
+from typing import Any, ClassVar, Literal, Self, final
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor
 
 from glassformer.data.batches import Batch, shuffled
@@ -61,14 +61,27 @@ class SpansConfig(ObjectiveConfig):
     """``row``: a decoder reads the text and writes its spans in one row. ``pair``: an encoder reads the text with its masks, a
     decoder writes the spans (T5; model.kind: encoder-decoder). The same spans of the same lines in both."""
 
+    sentinels: Literal["answer", "mask", "t5"] = "answer"
+    """``mask``: ``prefix <mask> suffix <mask> span``, padded to the context, for one span (Stanford CS224N). ``t5``: each span
+    follows its own mask, and the next mask ends the row (Raffel et al. 2020)."""
+
+    @model_validator(mode="after")
+    def _validate_sentinels(self) -> Self:
+        if self.sentinels == "mask" and (self.length is not None or self.form == "pair"):
+            raise ConfigError(
+                "objective.sentinels=mask is a row with one span, without an end; for many spans or form=pair choose t5.",
+                reason="mask-of-one-span",
+            )
+        return self
+
     @property
     def reads_source(self) -> bool:  # type: ignore[override]
         return self.form == "pair"
 
     def marks(self) -> tuple[str, ...]:
-        masks = (f"<mask {number}>" for number in range(1, self._most_spans()))
+        masks = (f"<mask {number}>" for number in range(1, self._most_spans() + (self.sentinels == "t5")))
         start = (START,) if self.form == "pair" else ()
-        return (MASK, ANSWER, END, PAD, *masks, *start)
+        return (MASK, *((ANSWER, END) if self.sentinels == "answer" else ()), PAD, *masks, *start)
 
     def _most_spans(self) -> int:
         """The most spans a row can have, for contexts up to 1024 tokens."""
@@ -78,7 +91,8 @@ class SpansConfig(ObjectiveConfig):
         """How rows for this context are drawn; not wider than the longest line needs."""
         mean = self.length
         for longest in range(min(int(self.longest * context), max(longest_line, self.shortest)), self.shortest - 1, -1):
-            rule = SpanRule(self.shortest, longest, self.cut == "random", self.span, mean, self.salient, self.start)
+            block = context if self.sentinels == "mask" else 0
+            rule = SpanRule(self.shortest, longest, self.cut == "random", self.span, mean, self.salient, self.start, block)
             if rule.width <= context + 1 and rule.spans <= self._most_spans():
                 return rule
         raise ConfigError(
@@ -107,8 +121,10 @@ class SpansConfig(ObjectiveConfig):
         return token_cross_entropy(network.head, features_BTD, batch["targets"], outputs=outputs, smoothing=smoothing)
 
     def mark_ids(self, tokenizer: Tokenizer) -> Marks:
-        answer, end, pad = (tokenizer.mark_id(mark) for mark in (ANSWER, END, PAD))
-        return Marks(tuple(tokenizer.mark_id(mark) for mark in self.marks() if mark.startswith("<mask")), answer, end, pad)
+        masks, pad = tuple(tokenizer.mark_id(mark) for mark in self.marks() if mark.startswith("<mask")), tokenizer.mark_id(PAD)
+        if self.sentinels == "answer":
+            return Marks(masks, tokenizer.mark_id(ANSWER), tokenizer.mark_id(END), pad)
+        return Marks(masks, masks[0], pad if self.sentinels == "mask" else None, pad)
 
     def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
         """Nats per masked token of every line, each with a fixed span."""
@@ -125,6 +141,7 @@ class SpansConfig(ObjectiveConfig):
         _, rule = self._lines_and_rule(items, tools)
         # Not ``form``: both forms hide the same spans of the same lines, so a row and a pair are judged on the same tokens.
         settings = {f"objective.{key}": getattr(self, key) for key in ("start", "cut", "shortest", "span", "length", "salient")}
+        settings |= {} if self.sentinels == "answer" else {"objective.sentinels": self.sentinels}
         return {"objective": self.kind, **settings, "longest row, by model.context and objective.longest": rule.longest}
 
     def _lines_and_rule(self, items: Any, tools: EvaluationTools) -> tuple[TextLines, SpanRule]:
@@ -220,18 +237,20 @@ def as_batch(rows_BT: Tensor, marks: Marks, *, answer_only: bool, start: int | N
     targets_BT = rows_BT[:, 1:]
     nothing_BT = targets_BT == marks.pad
     if answer_only:
-        before_BT = (rows_BT[:, :-1] == marks.answer).cumsum(dim=1) == 0
+        before_BT = (rows_BT[:, :-1] == marks.answer).cumsum(dim=1) < marks.openings
         nothing_BT = nothing_BT | before_BT
     return Batch(ids=rows_BT[:, :-1].contiguous(), targets=targets_BT.masked_fill(nothing_BT, IGNORED))
 
 
 def as_pairs(rows_BT: Tensor, marks: Marks, start: int) -> Batch:
-    """Rows cut at the ANSWER mark: the text with its masks is the source; ``start``, its spans and the end are the target."""
+    """Rows cut at the ANSWER mark: the text with its masks is the source; ``start``, its spans and the end are the target, in
+    which T5's first span follows its mask."""
     width = rows_BT.shape[1]
     places_T = torch.arange(width, device=rows_BT.device)
-    answer_B1 = (rows_BT == marks.answer).int().argmax(dim=1, keepdim=True)
+    begun_BT = (rows_BT == marks.answer).cumsum(dim=1) == marks.openings
+    answer_B1 = begun_BT.int().argmax(dim=1, keepdim=True)
     source_BS = rows_BT.masked_fill(places_T >= answer_B1, marks.pad)[:, :-1].contiguous()
-    after_BT = answer_B1 + 1 + places_T[:-1]  # the spans, moved to the beginning of their row
+    after_BT = answer_B1 + (marks.openings == 1) + places_T[:-1]  # the spans, moved to the beginning of their row
     spans_BT = rows_BT.gather(1, after_BT.clamp(max=width - 1)).masked_fill(after_BT >= width, marks.pad)
     first_B1 = torch.full_like(spans_BT[:, :1], start)
     return Batch(
@@ -262,6 +281,12 @@ def items_of_steps(first_step: int, steps: int, *, rows: int, size: int, seed: i
         here = epochs == epoch
         places[here] = shuffled(places[here], size, derive_seed(seed, purpose, int(epoch)))
     return places
+
+
+def answer_marks(tokenizer: Tokenizer) -> tuple[int, int]:
+    """The ids before and after an answer: both are the mask where rows have no marks of their own (``sentinels: mask``)."""
+    before, after = (ANSWER, END) if ANSWER in tokenizer.marks else (MASK, MASK)
+    return tokenizer.mark_id(before), tokenizer.mark_id(after)
 
 
 def texts_of(tokenizer: Tokenizer) -> list[str]:

@@ -14,7 +14,17 @@ from torch import Tensor
 
 from glassformer.data.batches import Batch
 from glassformer.data.labels.label_batches import IGNORED, LengthGroups
-from glassformer.data.pairs.pair_batches import END, MARKS, PAD, START, PairBatches, encode_pairs, pairs_in_order
+from glassformer.data.pairs.pair_batches import (
+    END,
+    MARKS,
+    PAD,
+    START,
+    PairBatches,
+    encode_pairs,
+    never_written,
+    pairs_in_order,
+    written_text,
+)
 from glassformer.data.pairs.text_pairs import Pairs
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.two import TwoTokenizers, target_side
@@ -79,10 +89,11 @@ class TranslateConfig(ObjectiveConfig):
     def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
         items.require_targets()
         losses, note = self._losses(network, items, tools)
-        ignores = IGNORES_SOURCE if self._ignores_source(network, items, tools) else None
+        ignores = self._ignores_source(network, items, tools)
         texts = [text for text, _ in self.translate(network, items, tools)]
         outcomes = translation_outcomes(items, texts, losses)
-        return replace(outcomes, notes=(*(one for one in (ignores, note) if one), *outcomes.notes))
+        notes = (*(one for one in (IGNORES_SOURCE if ignores else None, note) if one), *outcomes.notes)
+        return replace(outcomes, notes=notes, details={**outcomes.details, "ignores_source": ignores})
 
     def _ignores_source(self, network: Network, items: Pairs, tools: EvaluationTools) -> bool:
         """Whether the targets are as probable with other sources: each with that of the pair after it."""
@@ -133,14 +144,11 @@ class TranslateConfig(ObjectiveConfig):
         """The translation of each source as text, and all that were found as ids, the best first."""
         tokenizer, target = tools.tokenizer, target_side(tools.tokenizer)
         pairs = encode_pairs(tokenizer, replace(items, targets=None), tools.context)
-        end, first_mark = target.mark_id(END), target.size - len(target.marks)
-        own = [one for one in (target.pad_id, target.start_id, target.stop_id) if one is not None]
-        banned = {*own, *range(first_mark, target.size)} - {end}
         search = BeamRule(
-            end_id=end,
+            end_id=target.mark_id(END),
             max_new_tokens=network.dims.context,
             beams=self.beams if beams is None else beams,
-            banned=sorted(banned),
+            banned=never_written(target),
             length_penalty=self.length_penalty if length_penalty is None else length_penalty,
         )
         rule = TranslationRule(target.mark_id(START), tokenizer.mark_id(PAD), search, sampling, seed)
@@ -151,7 +159,7 @@ class TranslateConfig(ObjectiveConfig):
 
         with evaluating(network):
             found = translate(network, pairs.sources, rule, progress=done)
-        return [(target.decode(list(best[0].ids)).strip(), best) for best in found]
+        return [(written_text(target, best[0].ids), best) for best in found]
 
     def predict(self, network: Network, items: Any, tools: EvaluationTools) -> list[dict[str, Any]]:
         rows = []
@@ -167,7 +175,7 @@ class TranslateConfig(ObjectiveConfig):
         beams = max(options.beams, self.beams)
         for source, (text, found) in zip(items.sources, self.translate(network, items, tools, beams=beams)):
             chances = [math.exp(one.log_probability) if one.ended else 0.0 for one in found]
-            others = [(target.decode(list(one.ids)).strip(), chance) for one, chance in zip(found[1:], chances[1:])]
+            others = [(written_text(target, one.ids), chance) for one, chance in zip(found[1:], chances[1:])]
             shown = tuple(others[: options.beams - 1])
             answers.append(Answer(source, text, chances[0], options.abstains(chances[0]), shown))
         return answers

@@ -48,6 +48,8 @@ class Architecture(ABC):
     mixer_settings: tuple[str, ...] = ("bias",)
     """The settings of a mixer that this class can represent."""
     causal: bool = True
+    reads_source: bool = False
+    """Whether this is an encoder-decoder."""
 
     @abstractmethod
     def read(self, settings: Settings, tensors: Set[str]) -> dict[str, Any]:
@@ -179,6 +181,7 @@ class Rule:
     ours: str
     theirs: tuple[str, ...]
     rows: tuple[int, ...]
+    """None at all: a tensor that must be zero, because ours has no place for it; it is not written."""
     transposed: bool = False
     """Theirs is [inputs, outputs] (GPT-2's Conv1D), ours [outputs, inputs]."""
     heads: int = 0
@@ -244,8 +247,10 @@ def to_ours(theirs: Mapping[str, Tensor], rules: Iterable[Rule], expected: Mappi
 def to_theirs(ours: Mapping[str, Tensor], rules: Iterable[Rule]) -> dict[str, Tensor]:
     """Their tensors. A bias or a table that our model does not have is written as zeros."""
     written: dict[str, Tensor] = {}
-    width = ours["embedding.weight"].shape[1]
+    width = next(tensor.shape[1] for name, tensor in ours.items() if name.endswith("embedding.weight"))
     for rule in rules:
+        if not rule.rows:
+            continue
         if rule.ours in ours:
             tensor = ours[rule.ours].detach().to("cpu", torch.float32)
             parts = (tensor.flatten(0, 1) if tensor.dim() == 3 else tensor).split(rule.rows)

@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from glassformer.data.pairs.pair_batches import never_written
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.foundation.errors import ConfigError, RunError
 from glassformer.foundation.estimate import Estimate
@@ -19,7 +20,7 @@ from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import Transformer
 from glassformer.pretrained.architecture import Architecture, to_theirs
-from glassformer.pretrained.folders import CONFIG, WEIGHTS
+from glassformer.pretrained.folders import CONFIG, GENERATION_CONFIG, WEIGHTS
 from glassformer.pretrained.importing import ARCHITECTURES
 from glassformer.pretrained.tokenizer_conversion import TOKENIZER, TOKENIZER_CONFIG, config_of, document_of
 from glassformer.runs.directory import RunDirectory
@@ -39,31 +40,26 @@ class Exported:
 
 def fitting_architecture(config: ModelConfig) -> Architecture:
     """The transformers class that can represent every part; raises naming the obstacles of the nearest one."""
-    found = {architecture: architecture.objections(config) for architecture in ARCHITECTURES}
+    fitting = (architecture for architecture in ARCHITECTURES if architecture.reads_source == config.reads_source)
+    found = {architecture: architecture.objections(config) for architecture in fitting}
     nearest = min(found, key=lambda architecture: len(found[architecture]))
     if not found[nearest]:
         return nearest
     raise ConfigError(
         f"This model has no class in transformers: {'; '.join(found[nearest])}, which {nearest.name}, the nearest one, has no "
-        "place for; train a variant with parts of GPT-2, Llama or BERT (docs/huggingface.md lists them)."
+        "place for; train a variant with parts of GPT-2, Llama, BERT, T5 or BART (docs/huggingface.md lists them)."
     )
 
 
 def export(run: RunDirectory, model: nn.Module, tokenizer: Tokenizer, folder: Path, *, step: int) -> Exported:
     """Writes the folder atomically. The files of the run are read for the model card, and not modified."""
-    if getattr(model, "reads_source", False):
-        raise ConfigError(
-            "model.kind=encoder-decoder is not exported: of transformers' classes GPT-2's, Llama's and BERT's are written, and "
-            f"none of them has an encoder and a decoder; its weights are in {run.checkpoint(step)}, as safetensors.",
-            reason="encoder-decoder-not-exported",
-        )
-    if not isinstance(model, Transformer):
+    config = getattr(model, "config", None)
+    if not isinstance(config, ModelConfig):
         raise ConfigError(
             f"model.kind={run.read_recipe()['model'].get('kind', 'transformer')} is not built from our parts, so transformers "
             f"has no class for it; its weights are in {run.checkpoint(step)}, as safetensors.",
             reason="own-network-not-exported",
         )
-    config = model.config
     architecture = fitting_architecture(config)
     document = document_of(tokenizer)
     class_name = architecture.class_of(config)
@@ -84,7 +80,15 @@ def export(run: RunDirectory, model: nn.Module, tokenizer: Tokenizer, folder: Pa
         save_file(weights, draft / WEIGHTS, metadata={"format": "pt"})
         write_json(draft / CONFIG, settings)
         write_json(draft / TOKENIZER, document)
-        write_json(draft / TOKENIZER_CONFIG, config_of(tokenizer, document, model.dims.context))
+        write_json(draft / TOKENIZER_CONFIG, config_of(tokenizer, document, config.context))
+        if config.reads_source:
+            marks = {name: settings[name] for name in ("decoder_start_token_id", "eos_token_id", "pad_token_id")}
+            suppressed = {
+                "suppress_tokens": never_written(tokenizer),
+                "max_length": config.context,
+                "_from_model_config": False,
+            }
+            write_json(draft / GENERATION_CONFIG, {**marks, **suppressed})
         parameters = sum(parameter.numel() for parameter in model.parameters())
         write_atomically(draft / CARD, model_card(run, class_name, parameters=parameters, step=step, notes=notes))
         (draft / WEIGHTS).chmod(0o644)
@@ -92,9 +96,11 @@ def export(run: RunDirectory, model: nn.Module, tokenizer: Tokenizer, folder: Pa
 
 
 @torch.no_grad()
-def _tensors(model: Transformer) -> dict[str, Tensor]:
+def _tensors(model: nn.Module) -> dict[str, Tensor]:
     """Our tensors by name; computed positions become a table."""
     tensors: dict[str, Tensor] = dict(model.named_parameters())
+    if not isinstance(model, Transformer):
+        return tensors
     if type(model.config.of_layer(0).positions).applies_to == "embedding" and "positions.table.weight" not in tensors:
         weight, places = model.embedding.weight, torch.arange(model.dims.context, device=model.embedding.weight.device)
         nothing_1TD = torch.zeros(1, model.dims.context, model.dims.width, device=weight.device, dtype=weight.dtype)
@@ -104,7 +110,7 @@ def _tensors(model: Transformer) -> dict[str, Tensor]:
 
 def _prefixed(tensors: dict[str, Tensor], architecture: Architecture, config: ModelConfig) -> dict[str, Tensor]:
     """Adds the prefix of a class with a head; the head's own names have none."""
-    if not architecture.class_of(config).endswith(("LMHeadModel", "ForCausalLM", "ForMaskedLM")):
+    if not architecture.class_of(config).endswith(("LMHeadModel", "ForCausalLM", "ForMaskedLM", "ForConditionalGeneration")):
         return tensors
     heads = ("lm_head.", "embed_out.", "cls.")
     return {name if name.startswith(heads) else architecture.prefix + name: tensor for name, tensor in tensors.items()}
@@ -132,6 +138,8 @@ def model_card(
     recipe = run.read_recipe()
     environment = run.read_environment() if run.environment_file.is_file() else {}
     loader = "AutoModelForMaskedLM" if class_name.endswith("MaskedLM") else "AutoModelForCausalLM"
+    if class_name.endswith("ForConditionalGeneration"):
+        loader = "AutoModelForSeq2SeqLM"
     if class_name in ("BertModel", "RobertaModel"):
         loader = "AutoModel"
     loading = loading or (

@@ -16,20 +16,30 @@ from typing import Any, NamedTuple, final
 
 import torch
 
+from glassformer.data.pairs.pair_batches import END, PAD, START
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.foundation.errors import ConfigError, DataError
 from glassformer.foundation.registry import Slot
 from glassformer.foundation.yaml_text import read_yaml
 from glassformer.model.config import LISTS, ModelConfig
 from glassformer.model.dims import Dims
-from glassformer.model.transformer import Transformer
+from glassformer.model.network import MODELS
 from glassformer.pretrained.architecture import ACTIVATION_NAMES, ACTIVATIONS, Architecture, Rule, Settings, marks_of
 
 FOLDER = Path(__file__).with_name("families")
 ROPE = {"rope_theta": 10000.0, "partial_rotary_factor": 1.0}
 """Settings inside ``rope_parameters``, with what they are when they are absent."""
 WINDOW = "window"
-"""Not a setting but three: sliding_window, use_sliding_window and layer_types."""
+"""Not a setting but three: sliding_window, use_sliding_window and layer_types; or nanochat's window_pattern."""
+VALUES = "value_embedding"
+"""Not a setting: nanochat has value embeddings in every other layer, the last among them."""
+OUTPUT = "output"
+"""Not a setting but two, tie_word_embeddings and scale_decoder_outputs, and whether there is a matrix of the head (T5)."""
+OWN_HEAD = "lm_head.weight"
+ABSENT = object()
+"""What a translation gives where our part has no such setting."""
+JOINS = ("kind", "encoder", "decoder", "embeddings", "cross")
+"""What a recipe of an encoder-decoder says beside its two sides."""
 
 
 class Translation(NamedTuple):
@@ -43,10 +53,37 @@ def _whole(value: float) -> float:
     return int(value) if float(value).is_integer() else value
 
 
+def _projection(name: str) -> tuple[str, str]:
+    """T5's name of a feed-forward -> our kind, and our activation of a gated one."""
+    gated, _, activation = name.rpartition("-")
+    if not gated:
+        return ACTIVATIONS[activation], ""
+    return "gated", {"gelu": "gelu-tanh", "silu": "silu", "relu": "relu"}[activation]
+
+
+def _head_name(head: Mapping[str, Any]) -> str:
+    names = {("tied", "inverse-sqrt"): "scaled", ("tied", "one"): "tied", ("untied", None): "untied"}
+    return names[head["kind"], head.get("bias") or head.get("scale")]
+
+
 TRANSLATIONS: dict[str, Translation] = {
     "same": Translation(lambda value: value, lambda value: value),
     "tied": Translation(lambda flag: "tied" if flag else "untied", {"tied": True, "untied": False}.__getitem__),
     "activation": Translation(ACTIVATIONS.__getitem__, ACTIVATION_NAMES.__getitem__),
+    "root": Translation(lambda flag: "sqrt" if flag else 1.0, {"sqrt": True, 1.0: False}.__getitem__),
+    "projection": Translation(lambda name: _projection(name)[0], {**ACTIVATION_NAMES, "gated": "gated-gelu"}.__getitem__),
+    "gate": Translation(
+        lambda name: _projection(name)[1] or ABSENT,
+        {"gelu-tanh": "gated-gelu", "silu": "gated-silu", "relu": "gated-relu"}.__getitem__,
+    ),
+    "t5_head": Translation(
+        {
+            "scaled": {"kind": "tied", "scale": "inverse-sqrt"},
+            "tied": {"kind": "tied"},
+            "untied": {"kind": "untied"},
+        }.__getitem__,
+        _head_name,
+    ),
     "inverse_root": Translation(lambda value: value**-0.5, lambda scale: _whole(round(scale**-2.0, 6))),
 }
 
@@ -83,6 +120,8 @@ class TensorEntry:
     """Parts whose heads have their halves swapped there: the same rotation in the other direction."""
     each: str | None = None
     """The setting that says how many experts there are; their number stands where a name has an N between dots."""
+    zero: bool = False
+    """Ours has no place for it: theirs must be zero, and is not written."""
 
     def parts(self, captured: Mapping[str, Any], end: str = "") -> tuple[str, ...]:
         """The names of their tensors, in the order in which ours holds them."""
@@ -94,8 +133,11 @@ class TensorEntry:
     @classmethod
     def of(cls, ours: str, value: Any, *, inside: tuple[str, str] = ("", "")) -> TensorEntry:
         options: dict[str, Any] = dict(value) if isinstance(value, Mapping) else {"names": value}
-        names = options.pop("names")
-        theirs = tuple(inside[1] + name for name in ([names] if isinstance(names, str) else names))
+        names, number = options.pop("names"), inside[1].rpartition(".")[0].rpartition(".")[2]
+        theirs = tuple(  # a name that begins with a slash stands beside the layers, with their number
+            name[1:].replace("N", number) if name.startswith("/") else inside[1] + name
+            for name in ([names] if isinstance(names, str) else names)
+        )
         options = {key: tuple(option) if isinstance(option, list) else option for key, option in options.items()}
         return cls(inside[0] + ours, theirs, **options)
 
@@ -113,35 +155,52 @@ class Family(Architecture):
         self.defaults: dict[str, Any] = table["settings"]
         self.only: dict[str, list[Any]] = table.get("only", {})
         self.recipe: dict[str, Any] = table["model"]
+        self.reads_source = self.recipe.get("kind") == "encoder-decoder"
+        self.templates = _templates(self.recipe) if self.reads_source else {"": self.recipe}
         self.tensors: dict[str, Any] = table["tensors"]
-        self.in_layers: dict[str, Any] = table["layer_tensors"]
-        self.layers_called: str = table["layers"]
+        self.in_layers: dict[str, Any] = table["layer_tensors"] if self.reads_source else {"": table["layer_tensors"]}
+        self.layers_called: dict[str, str] = table["layers"] if self.reads_source else {"": table["layers"]}
+        self.repeats: list[str] = table.get("copies", [])
 
     # -- settings -> our config
 
     def read(self, settings: Settings, tensors: Set[str]) -> dict[str, Any]:
         for name, allowed in self.only.items():
             settings.must(name, *allowed)
-        layers = settings.whole(*next((each, 1) for each in Placeholder.of(self.recipe["layers"]).names))  # type: ignore[union-attr]
-        of_layers = [self._filled(self.recipe, settings, layer) for layer in range(layers)]
-        values: dict[str, Any] = dict(of_layers[0])
-        for slot in LISTS:
-            if slot in values and any(each[slot] != values[slot] for each in of_layers):
-                values[slot] = [each[slot] for each in of_layers]
-        values = _simplified(values)
+        if OUTPUT in self.defaults:
+            settings = Settings({**settings.values, OUTPUT: _output(settings, tensors)}, settings.file)
+        sides = {side: self._side(template, settings) for side, template in self.templates.items()}
+        values = sides[""] if not self.reads_source else self._joined(settings, **sides)
         try:
-            unfit = self.objections(ModelConfig.parse(values))
+            unfit = self.objections(MODELS.parse(values))
         except ConfigError:
             return values  # whoever parses it again names the setting
         if unfit:
             raise DataError(f"the settings ask for a model that cannot become ours: {'; '.join(unfit)}.", file=settings.file)
         return values
 
+    def _side(self, template: dict[str, Any], settings: Settings) -> dict[str, Any]:
+        layers = settings.whole(*next((each, 1) for each in Placeholder.of(template["layers"]).names))  # type: ignore[union-attr]
+        of_layers = [self._filled(template, settings, layer) for layer in range(layers)]
+        values: dict[str, Any] = dict(of_layers[0])
+        for slot in LISTS:
+            if slot in values and any(each[slot] != values[slot] for each in of_layers):
+                values[slot] = [each[slot] for each in of_layers]
+        return _simplified(values)
+
+    def _joined(self, settings: Settings, encoder: dict[str, Any], decoder: dict[str, Any]) -> dict[str, Any]:
+        """Both sides as one section: the decoder's values, and what is different in the encoder."""
+        joins = {key: self._filled(self.recipe[key], settings, 0) for key in ("embeddings", "cross")}
+        different = {key: value for key, value in encoder.items() if key != "causal" and decoder[key] != value}
+        del decoder["causal"]
+        return {"kind": self.recipe["kind"], **decoder, **joins, **({"encoder": different} if different else {})}
+
     def _filled(self, template: Any, settings: Settings, layer: int) -> Any:
         if isinstance(template, Mapping):
             if template.keys() == {"any"}:
                 return template["any"]
-            return {key: self._filled(value, settings, layer) for key, value in template.items()}
+            filled = {key: self._filled(value, settings, layer) for key, value in template.items()}
+            return {key: value for key, value in filled.items() if value is not ABSENT}
         if isinstance(template, str) and "|" in template:
             return template.split("|")[0]
         place = Placeholder.of(template)
@@ -158,9 +217,13 @@ class Family(Architecture):
     def _setting(self, name: str, settings: Settings, layer: int) -> Any:
         if name == WINDOW:
             return _window(settings, layer)
+        if name == VALUES:
+            return _values(settings.whole("n_layer", self.defaults["n_layer"]), layer)
         if name in ROPE:
             return _rope(settings, name, self.defaults.get(name, ROPE[name]))
         default = self.defaults[name]
+        if isinstance(default, str) and default.startswith("$"):  # as large as another setting
+            return settings.whole(name, self._setting(default[1:], settings, layer))
         if isinstance(default, bool):
             return settings.flag(name, default)
         if isinstance(default, int):
@@ -173,6 +236,8 @@ class Family(Architecture):
     # -- our config -> settings
 
     def objections(self, config: ModelConfig) -> list[str]:
+        if config.reads_source != self.reads_source:
+            return [f"model.kind={config.kind}"]
         captured, wrong = self._captured(config)
         if not wrong:
             shapes = _shapes(config)
@@ -184,32 +249,56 @@ class Family(Architecture):
     def write(self, config: ModelConfig, dims: Dims, tokenizer: Tokenizer) -> dict[str, Any]:
         captured, _ = self._captured(config)
         written = {name: allowed[0] for name, allowed in self.only.items() if allowed}
-        written |= {name: value for name, value in captured.items() if name not in ROPE and name != WINDOW}
+        written |= {name: value for name, value in captured.items() if name not in (*ROPE, WINDOW, OUTPUT)}
+        pattern = "window_pattern" in self.defaults
         rope = {name: captured[name] for name in ROPE if name in captured}
         if rope:
             written |= {"rope_parameters": {"rope_type": "default", **rope}, **rope}
-        if WINDOW in captured:
+        if pattern:
+            written["window_pattern"] = _pattern(captured[WINDOW])
+        elif WINDOW in captured:
             windows = captured[WINDOW]
             written["sliding_window"] = next(filter(None, windows), None)
             if "layer_types" in self.defaults:
                 written["layer_types"] = ["sliding_attention" if each else "full_attention" for each in windows]
-        return {**written, **marks_of(tokenizer)}
+        if OUTPUT in captured:
+            written |= {
+                "tie_word_embeddings": captured[OUTPUT] != "untied",
+                "scale_decoder_outputs": captured[OUTPUT] == "scaled",
+            }
+        return {**written, **(_marks_of_pairs(tokenizer) if self.reads_source else marks_of(tokenizer))}
 
     def _captured(self, config: ModelConfig) -> tuple[dict[str, Any], list[str]]:
         """The settings that a model of ours stands for, and what has no place in this family."""
         captured: dict[str, Any] = {}
         wrong: list[str] = []
         windows: list[int | None] = []
-        for layer in range(max(1, config.layers)):
-            found: dict[str, Any] = {}
-            plain = _defaults_of(config, layer, self.recipe.keys())
-            _match(self.recipe, _whole_form(config, layer), plain, "model", found, wrong)
-            windows.append(found.pop(WINDOW, None))
-            for name, value in found.items():
-                if captured.setdefault(name, value) != value:
-                    wrong.append(f"{name} is not the same in every layer")
+        for side, part in _sides(config).items():
+            template = self.templates[side]
+            for layer in range(max(1, part.layers)):
+                found: dict[str, Any] = {}
+                plain = _defaults_of(part, layer, template.keys())
+                whole = _whole_form(part, layer)
+                if "head" not in template:  # of an encoder, whose head nothing uses
+                    del whole["head"]
+                _match(template, whole, plain, "model", found, wrong)
+                windows.append(found.pop(WINDOW, None))
+                if VALUES in found and (values := found.pop(VALUES)) != _values(config.layers, layer):
+                    wrong.append(f"model.mixer.values={_shown(values)} in layer {layer}")
+                for name, value in found.items():
+                    if captured.setdefault(name, value) != value:
+                        wrong.append(f"{name} is not the same in every layer")
+        if self.reads_source:
+            joined: Any = config
+            cross, usual = ({**one.to_dict(), "fused": True} for one in (joined.cross, type(joined.cross)()))
+            _match(self.recipe["cross"], cross, usual, "model.cross", captured, wrong)
+            _match_value(self.recipe["embeddings"], joined.embeddings, "model.embeddings", captured, wrong)
         if any(WINDOW in str(value) for value in _leaves(self.recipe) if str(value).startswith("$")):
             captured[WINDOW] = windows
+            if "window_pattern" in self.defaults:
+                asked = Settings({"window_pattern": _pattern(windows), "sequence_len": config.context}, "")
+                if windows != [_window(asked, layer) for layer in range(len(windows))]:
+                    wrong.append("model.mixer.window is not a quarter of the context and none in the last layer")
             if len({each for each in windows if each}) > 1:
                 wrong.append("model.mixer.window has several lengths")
         return captured, wrong
@@ -218,8 +307,12 @@ class Family(Architecture):
 
     def rules(self, config: ModelConfig, dims: Dims) -> list[Rule]:
         captured, shapes = self._captured(config)[0], _shapes(config, dims.vocabulary)
-        rules = []
+        rules, sides = [], _sides(config)
         for entry in self._entries(config):
+            part = sides.get(entry.ours.partition(".")[0], config)
+            if entry.zero:
+                rules.append(Rule(entry.ours, entry.theirs, ()))
+                continue
             if entry.ours in shapes:  # one tensor
                 rules.append(Rule(entry.ours, entry.theirs, (shapes[entry.ours][0],)))
                 continue
@@ -228,7 +321,7 @@ class Family(Architecture):
                 continue
             names = entry.parts(captured, ".weight")
             shape = shapes.get(weight, torch.Size((dims.context,)))
-            rows = _rows(shape[0] * shape[1] if len(shape) == 3 else shape[0], len(names), entry, config)
+            rows = _rows(shape[0] * shape[1] if len(shape) == 3 else shape[0], len(names), entry, part)
             layout: dict[str, Any] = {"heads": dims.heads if entry.heads_outside else 0, "turned_back": entry.turned_back}
             rules.append(Rule(weight, names, rows, entry.transposed, head_width=dims.head_width, **layout))
             if self._has_bias(entry, captured, shapes):
@@ -236,14 +329,20 @@ class Family(Architecture):
         return rules
 
     def copies(self, config: ModelConfig) -> dict[str, str]:
-        names = [TensorEntry.of("", self.tensors[ours]).theirs[0] for ours in ("head.weight", "embedding.weight")]
-        return {names[0]: names[1]} if getattr(config.head, "tied", config.head.kind == "tied") else {}
+        head, table = (
+            ("decoder.head.weight", "encoder.embedding.weight") if self.reads_source else ("head.weight", "embedding.weight")
+        )
+        names = [TensorEntry.of("", self.tensors[ours]).theirs[0] for ours in (head, table)]
+        of_head = (config if not self.reads_source else _sides(config)["decoder"]).head
+        tied = getattr(of_head, "tied", of_head.kind == "tied")
+        return {**dict.fromkeys(self.repeats, names[1]), **({names[0]: names[1]} if tied else {})}
 
     def _entries(self, config: ModelConfig) -> list[TensorEntry]:
         entries = [TensorEntry.of(ours, theirs) for ours, theirs in self.tensors.items()]
-        for layer in range(config.layers):
-            inside = f"blocks.{layer}.", f"{self.layers_called}.{layer}."
-            entries += [TensorEntry.of(ours, theirs, inside=inside) for ours, theirs in self.in_layers.items()]
+        for side, part in _sides(config).items():
+            for layer in range(part.layers):
+                inside = f"{side}.blocks.{layer}.".removeprefix("."), f"{self.layers_called[side]}.{layer}."
+                entries += [TensorEntry.of(ours, theirs, inside=inside) for ours, theirs in self.in_layers[side].items()]
         return entries
 
     def _has_bias(self, entry: TensorEntry, captured: Mapping[str, Any], shapes: Mapping[str, Any]) -> bool:
@@ -260,9 +359,34 @@ def families() -> tuple[Family, ...]:
 
 
 def _shapes(config: ModelConfig, vocabulary: int = 1) -> dict[str, torch.Size]:
-    with torch.device("meta"):
-        model = Transformer(config, vocabulary)
-    return {name: parameter.shape for name, parameter in model.named_parameters()}
+    return {name: parameter.shape for name, parameter in config.shapes(vocabulary).named_parameters()}
+
+
+def _templates(recipe: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The recipe of each side of an encoder-decoder."""
+    both = {key: value for key, value in recipe.items() if key not in JOINS}
+    encoder = {key: value for key, value in both.items() if key != "head"}
+    return {
+        "encoder": {**encoder, **recipe.get("encoder", {}), "causal": False},
+        "decoder": {**both, **recipe.get("decoder", {}), "causal": True},
+    }
+
+
+def _sides(config: Any) -> dict[str, ModelConfig]:
+    """An encoder-decoder as two Transformers; any other model under no name."""
+    return {side: config.side(side) for side in ("encoder", "decoder")} if config.reads_source else {"": config}
+
+
+def _output(settings: Settings, tensors: Set[str]) -> str:
+    """How T5 makes scores: vectors divided by the root of the width (T5), or not (T5 1.1, there with a matrix of its own)."""
+    if settings.flag("scale_decoder_outputs", settings.flag("tie_word_embeddings", True)):
+        return "scaled"
+    return "untied" if OWN_HEAD in tensors else "tied"
+
+
+def _marks_of_pairs(tokenizer: Tokenizer) -> dict[str, int]:
+    start, end, pad = (tokenizer.mark_id(mark) for mark in (START, END, PAD))
+    return {"decoder_start_token_id": start, "eos_token_id": end, "pad_token_id": pad}
 
 
 def _rows(rows: int, parts: int, entry: TensorEntry, config: ModelConfig) -> tuple[int, ...]:
@@ -292,6 +416,11 @@ def _rope(settings: Settings, name: str, default: float) -> float:
 
 def _window(settings: Settings, layer: int) -> int | None:
     """The window of a layer; one that is as long as the context is none."""
+    pattern = settings.values.get("window_pattern")
+    if isinstance(pattern, str) and pattern:  # tiled over the layers; S: a quarter of the context in whole hundred and 28s
+        context, last = settings.whole("sequence_len"), settings.values.get("n_layer", len(pattern)) - 1
+        quarter = 1 - (-context // 4 // 128) * 128  # the token itself and so many before it
+        return quarter if pattern[layer % len(pattern)] in "Ss" and layer != last and quarter < context else None
     if settings.values.get("sliding_window") is None or not settings.flag("use_sliding_window", True):
         return None
     kinds = settings.values.get("layer_types")
@@ -299,6 +428,15 @@ def _window(settings: Settings, layer: int) -> int | None:
         return None
     window = settings.whole("sliding_window")
     return None if window >= settings.whole("max_position_embeddings", window) else window
+
+
+def _pattern(windows: Sequence[int | None]) -> str:
+    return "".join("S" if each else "L" for each in windows)
+
+
+def _values(layers: int, layer: int) -> dict[str, Any]:
+    """nanochat's value embeddings: in every other layer, the last among them."""
+    return {"kind": "embedding", "gate": 12} if layer % 2 == (layers - 1) % 2 else {"kind": "none"}
 
 
 def _simplified(values: dict[str, Any]) -> dict[str, Any]:
@@ -319,6 +457,7 @@ def _whole_form(config: ModelConfig, layer: int) -> dict[str, Any]:
     choices, dims = config.of_layer(layer), config.dims(vocabulary=1)
     values = {**config.to_dict(), **{slot: choice.to_dict() for slot, choice in choices._asdict().items()}}
     values["head_width"] = dims.head_width
+    del values["init"]  # where the weights began
     mixer, feedforward = values["mixer"], values["feedforward"]
     if mixer["kind"] in ("dot", "grouped"):
         mixer |= {"kind": "dot", "kv_heads": mixer["kv_heads"] or config.heads, "fused": True}

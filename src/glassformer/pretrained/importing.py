@@ -12,12 +12,15 @@ from torch import Tensor
 
 from glassformer.data.config import NO_DATA
 from glassformer.data.disk_cache import cache_folder, cached_folder
+from glassformer.data.pairs.pair_batches import END, PAD, START
 from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.data.tokenizers.huggingface import FastTokenizer
+from glassformer.data.tokenizers.marked import MarkedTokenizer
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError, DataError
 from glassformer.foundation.files import sha256_of_file, whole_folder
 from glassformer.model.config import ModelConfig
-from glassformer.model.transformer import Transformer
+from glassformer.model.network import MODELS
 from glassformer.pretrained.architecture import Architecture, Settings, to_ours
 from glassformer.pretrained.bert import BERT, RoBERTa
 from glassformer.pretrained.family import families
@@ -75,15 +78,29 @@ def read_pretrained(name: Path | str, *, context: int | None = None) -> Pretrain
     theirs = _plain_names(read_tensors(folder), architecture)
     config = _config(architecture, settings, theirs, context)
     tokenizer = tokenizer_in(folder)
+    if architecture.reads_source:
+        tokenizer = _for_pairs(tokenizer, settings)
     rows = settings.whole("vocab_size")
     if rows < tokenizer.size:
         raise settings.refusal(
             "vocab_size", f"is less than the {tokenizer.size} ids of the folder's tokenizer; they do not fit"
         )
     if rows > tokenizer.size:
-        config = ModelConfig.parse({**config.to_dict(), "vocabulary": rows}, at="model")
+        config = MODELS.parse({**config.to_dict(), "vocabulary": rows}, at="model")
     fitted = _fitted(folder, architecture, config, tokenizer, theirs)
     return replace(fitted, eos_token_ids=tuple(_eos_token_ids(folder, settings, rows)))
+
+
+def _for_pairs(tokenizer: Tokenizer, settings: Settings) -> Tokenizer:
+    """The tokenizer with the ids that begin, end and pad, and with what stands before every text, of a folder for pairs."""
+    rows = settings.whole("vocab_size")
+    named = {name: settings.token_ids(name, rows)[:1] for name in ("eos_token_id", "pad_token_id", "decoder_start_token_id")}
+    if absent := [name for name in ("eos_token_id", "pad_token_id") if not named[name]]:
+        raise settings.refusal(absent[0], "is needed by a model that reads a source; give a token id")
+    end, pad, start = (ids[0] if ids else named["pad_token_id"][0] for ids in named.values())
+    around = tokenizer.library.encode("").ids if isinstance(tokenizer, FastTokenizer) else []
+    prefix = around[:-1] if around[-1:] == [end] else []
+    return MarkedTokenizer(tokenizer, (), own_marks={START: start, END: end, PAD: pad}, prefix=prefix)
 
 
 def _eos_token_ids(folder: Path, settings: Settings, rows: int) -> list[int]:
@@ -112,7 +129,7 @@ def _config(architecture: Architecture, settings: Settings, theirs: Mapping[str,
             raise ConfigError(f"context={context} would truncate the position table of {values['context']} rows; leave it out.")
         values["context"] = context
     try:
-        return ModelConfig.parse(values, at="model")
+        return MODELS.parse(values, at="model")  # type: ignore[no-any-return]
     except ConfigError as error:
         raise DataError(f"the settings do not fit our model: {error}", file=settings.file) from error
 
@@ -132,8 +149,7 @@ def _plain_names(tensors: Mapping[str, Tensor], architecture: Architecture) -> d
 def _fitted(
     folder: Path, architecture: Architecture, config: ModelConfig, tokenizer: Tokenizer, theirs: Mapping[str, Tensor]
 ) -> Pretrained:
-    with torch.device("meta"):
-        model = Transformer(config, tokenizer.size)
+    model = config.shapes(tokenizer.size)
     expected = {name: parameter.shape for name, parameter in model.named_parameters()}
     rules = architecture.rules(config, model.dims)
     try:
@@ -196,7 +212,7 @@ def write_run(directory: RunDirectory, found: Pretrained, *, home: Path) -> None
             "data": {"set": NO_DATA},
             "tokenizer": {"kind": "file", "file": str(RunDirectory(home.resolve()).tokenizer_file)},
             "model": found.model.to_dict(),
-            "objective": "next-token" if found.model.causal else "masked",
+            "objective": "translate" if found.model.reads_source else "next-token" if found.model.causal else "masked",
             "training": {"steps": 1},
         }
     )

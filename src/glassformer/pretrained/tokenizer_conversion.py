@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from glassformer.data.pairs.pair_batches import END as PAIR_END
+from glassformer.data.pairs.pair_batches import START as PAIR_START
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.byte import ByteTokenizer
 from glassformer.data.tokenizers.char import UNKNOWN_TEXT, CharTokenizer
@@ -102,6 +104,8 @@ def config_of(tokenizer: Tokenizer, document: dict[str, Any], context: int) -> d
     """The tokenizer_config.json beside it: which special token has which role."""
     special = [token["content"] for token in document.get("added_tokens") or [] if token.get("special")]
     roles = {role: name for role, names in ROLES.items() for name in names if name in special}
+    if PAIR_START in tokenizer.marks:
+        roles |= {"bos_token": PAIR_START, "eos_token": PAIR_END}
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": context,
@@ -138,14 +142,17 @@ def _words_document(tokenizer: WordTokenizer) -> dict[str, Any]:
     if settings["lowercase"]:
         document["normalizer"] = {"type": "Lowercase"}
     if settings["marks"]:  # a prompt starts like a document
-        pieces = [{"SpecialToken": {"id": START, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
-        document["post_processor"] = {
-            "type": "TemplateProcessing",
-            "single": pieces,
-            "pair": [*pieces, {"Sequence": {"id": "B", "type_id": 1}}],
-            "special_tokens": {START: {"id": START, "ids": [tokenizer.start_id], "tokens": [START]}},
-        }
+        special = {START: {"id": START, "ids": [tokenizer.start_id], "tokens": [START]}}
+        document["post_processor"] = _template(before=START, special=special)
     return document
+
+
+def _template(*, before: str | None = None, after: str | None = None, special: dict[str, Any]) -> dict[str, Any]:
+    """The post-processor that puts a special token before every text, or after it."""
+    first, last = ([{"SpecialToken": {"id": name, "type_id": 0}}] if name else [] for name in (before, after))
+    texts = [{"Sequence": {"id": name, "type_id": number}} for number, name in enumerate("AB")]
+    single, pair = [*first, texts[0], *last], [*first, *texts, *last]
+    return {"type": "TemplateProcessing", "single": single, "pair": pair, "special_tokens": special}
 
 
 def _marked_document(tokenizer: MarkedTokenizer) -> dict[str, Any]:
@@ -158,7 +165,11 @@ def _marked_document(tokenizer: MarkedTokenizer) -> dict[str, Any]:
             f"The mark {taken[0]} is a token of the text's own tokenizer, too, and a tokenizer.json can hold it once; train "
             "with a tokenizer that does not have it."
         )
-    return {**inner, "added_tokens": [*(inner.get("added_tokens") or []), *marks]}
+    document = {**inner, "added_tokens": [*(inner.get("added_tokens") or []), *marks]}
+    if PAIR_START in tokenizer.marks:  # a source is read with its end
+        ids = {"id": PAIR_END, "ids": [tokenizer.mark_id(PAIR_END)], "tokens": [PAIR_END]}
+        document["post_processor"] = _template(after=PAIR_END, special={PAIR_END: ids})
+    return document
 
 
 def _split(pattern: str, behavior: str) -> dict[str, Any]:

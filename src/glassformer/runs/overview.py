@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any, final
 
 from glassformer.foundation.config import flatten
 from glassformer.foundation.errors import RunError
-from glassformer.foundation.metrics import LOSS, Metric
+from glassformer.foundation.metrics import LOSS, TRAIN, Metric
+from glassformer.foundation.progress import duration
 from glassformer.runs.directory import RunDirectory, find_runs
 from glassformer.runs.records import MetricsLog
 
@@ -216,10 +217,33 @@ def summary_of(run: RunDirectory) -> dict[str, Any]:
     }
 
 
-def in_html(summary: dict[str, Any]) -> str:
-    """A small table for a notebook."""
-    rows = "".join(f"<tr><th>{escape(key)}</th><td>{escape(str(value))}</td></tr>" for key, value in summary.items())
-    return f"<table>{rows}</table>"
+def in_html(run: RunDirectory, findings: Sequence[object] = ()) -> str:
+    """A run for a notebook: where it stands, its metric beside the best baseline, what is wrong, its curves."""
+    from glassformer.figures.curves import Curve, Points, learning_curves
+    from glassformer.figures.save import inline_svg
+
+    summary, progress, metric = summary_of(run), progress_of(run), metric_of(run)
+    value, beside = summary[metric.recorded], best_baseline(progress.get("baselines"), metric)
+    rows = {
+        "run": summary["run"],
+        "status": f"{summary['status']} at step {summary['step']:,} of {summary['steps']:,}"
+        if isinstance(summary["step"], int) and isinstance(summary["steps"], int)
+        else str(summary["status"]),
+        f"validation {metric.name}": "not measured" if value is None else f"{value:.4f} {metric.unit}",
+        "best baseline": None if beside is None else f"{beside['name']} {beside['value']:.4f}",
+        "training time": None if summary["seconds"] is None else duration(summary["seconds"]),
+        "tainted": "yes: its figures mean nothing" if summary["tainted"] else None,
+    }
+    table = "".join(f"<tr><th>{escape(key)}</th><td>{escape(text)}</td></tr>" for key, text in rows.items() if text is not None)
+    wrong = "".join(f"<p><b>{escape(str(one))}</b></p>" for one in findings)
+    records = MetricsLog(run.metrics_file).read(lambda sentence: None)
+    train = Points.from_records(records, metric.name if metric.name == "loss" else TRAIN + metric.name)
+    curve = Curve("", train, Points.from_records(records, metric.recorded))
+    if curve.train is None and curve.validation is None:
+        return f"<table>{table}</table>{wrong}"
+    levels = {beside["name"]: beside["value"]} if beside else {}
+    drawn = learning_curves([curve], baselines=levels, unit=f"{metric.name} ({metric.unit})")
+    return f"<table>{table}</table>{wrong}{inline_svg(drawn, label='learning curves', prefix='run-')}"
 
 
 def in_one_line(summary: dict[str, Any]) -> str:

@@ -6,8 +6,9 @@ The arguments become a ``PlannedStudy`` (``study/planning/planned_study.py``); `
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,11 +23,12 @@ from glassformer.runs.callbacks import Callback, callbacks_of
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.multi_set_study import SetStudy
 from glassformer.study.planning.plan import StudyPlan
-from glassformer.study.planning.planned_study import PlannedStudy, plan_studies
+from glassformer.study.planning.planned_study import PlannedStudy, plan_studies, rate_of_sizes
 from glassformer.study.running.executors.base import Executor, InlineExecutor
 from glassformer.study.running.executors.local import PER_GPU, LocalExecutor
 from glassformer.study.running.study_runner import StudyRunner
 from glassformer.study.running.trial_store import TrialStore
+from glassformer.study.size_study import SizeStudy
 from glassformer.study.study import Study
 
 On = Literal["local", "ray", "slurm", "inline"]
@@ -49,6 +51,13 @@ class Execution:
     plugins: Sequence[Path | str] = ()
     callbacks: Sequence[Callback | str] = ()
     watch: Watcher = SILENT
+    begun: float = field(default_factory=time.monotonic)
+
+    def at_its_turn(self) -> Execution:
+        """For one of several studies: what is left of the minutes that all of them share."""
+        if self.minutes is None:
+            return self
+        return replace(self, minutes=max(1e-3, self.minutes - (time.monotonic() - self.begun) / 60.0))
 
     def __post_init__(self) -> None:
         if self.on not in ("local", "ray", "slurm", "inline"):
@@ -141,7 +150,7 @@ def compare(
     planned, *more = plan_studies(source, vary, confirm=confirm, cross=cross, set=set, settings=settings, out=out)
     if more:
         raise UsageError(
-            f"{source} has several bases, so it makes several studies; run it with `glassformer compare`.",
+            f"{source} has several bases or sizes, so it makes several studies; run it with `glassformer compare`.",
             reason="several-bases",
         )
     return run_study(planned, how)
@@ -193,9 +202,32 @@ def run_sets(planned: Sequence[PlannedStudy], how: Execution) -> SetStudy:
     """The same changes on several sets: a study on each, in a folder of its own, and verdicts over all of them."""
     folder = planned[0].directory.root.parent
     SetStudy.begin(folder, [one.directory.root.name for one in planned])
-    found = SetStudy(folder, {one.directory.root.name: run_study(one, how) for one in planned})
+    found = SetStudy(folder, {one.directory.root.name: run_study(one, how.at_its_turn()) for one in planned})
     found.write()
     return found
+
+
+def run_sizes(planned: Sequence[PlannedStudy], how: Execution) -> SizeStudy:
+    """The same changes at several sizes: a study at each, in a folder of its own, and the trend of each gain."""
+    folder, names, rate = planned[0].directory.root.parent, [str(one.size) for one in planned], rate_of_sizes(planned)
+    SizeStudy.begin(folder, names, rate)
+    found = SizeStudy(folder, {name: run_study(one, how.at_its_turn()) for name, one in zip(names, planned)}, rate)
+    found.write()
+    return found
+
+
+def run_planned(planned: Sequence[PlannedStudy], how: Execution) -> list[Study | SetStudy | SizeStudy]:
+    """Whatever ``plan_studies`` gave: one study, sets, sizes, or sizes on each of several sets."""
+    if len(planned) == 1:
+        return [run_study(planned[0], how)]
+    if planned[0].size is None:
+        return [run_sets(planned, how)]
+    by_set: dict[Path, list[PlannedStudy]] = {}
+    for one in planned:
+        by_set.setdefault(one.directory.root.parent, []).append(one)
+    for own in by_set.values():
+        rate_of_sizes(own)  # refuses before the first run
+    return [run_sizes(own, how) for own in by_set.values()]
 
 
 def _inline() -> Executor:
@@ -221,13 +253,13 @@ def _executor(how: Execution, plan: StudyPlan, recipe: Recipe, directory: StudyD
         from glassformer.study.running.executors.ray import RayExecutor
 
         return RayExecutor(address=how.address, jobs=how.jobs, gpus_per_trial=0.0 if device == "cpu" else how.gpus_per_trial)
-    gpus, free_bytes = _gpus() if device in ("auto", "cuda") and choose_device("auto").type == "cuda" else ([], 0)
+    gpus, free_bytes = gpus_to_share() if device in ("auto", "cuda") and choose_device("auto").type == "cuda" else ([], 0)
     default = min(cores(), PER_GPU * len(gpus)) if gpus else cores()
     trials = max(len(plan.variants) * max(plan.all_looks), len(plan.tuning_trials()))
     return LocalExecutor(min(how.jobs or default, trials), logs=directory.logs, gpus=gpus, gpu_bytes=free_bytes)
 
 
-def _gpus() -> tuple[list[str], int]:
+def gpus_to_share() -> tuple[list[str], int]:
     """The GPUs to share, as CUDA names them, and the free bytes of the one that has least."""
     import torch
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, final
 
@@ -19,6 +20,46 @@ from glassformer.study.study import Study
 
 SETS_FILE = "sets.json"
 """Marks a folder with studies on several data sets."""
+
+
+@final
+@dataclass(frozen=True)
+class StudyList:
+    """The file that lists the studies in a folder: of several sets, or of several sizes."""
+
+    file: Path
+    SCHEMA: ClassVar[int] = 1
+
+    def begin(self, content: Mapping[str, Any]) -> None:
+        """Writes ``content`` with its ``names`` before the first run; raises if the folder holds other names."""
+        if not self.file.is_file():
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            write_json(self.file, {"schema": self.SCHEMA, **content})
+            return
+        before, names = self.names(), content["names"]
+        if before != names:
+            raise RunError(
+                f"{self.file.parent} holds the {self.file.stem} {', '.join(before)}, not {', '.join(names)}; name another "
+                "folder with --out.",
+                reason="other-sets",
+            )
+
+    def read(self) -> dict[str, Any]:
+        try:
+            document = read_json(self.file)
+            if document["schema"] != self.SCHEMA:
+                raise RunError(
+                    f"{self.file} has schema {document['schema']!r}; this version reads {self.SCHEMA}.", reason="other-schema"
+                )
+            return {**document, "names": [str(name) for name in document["names"]]}
+        except (KeyError, TypeError) as error:
+            raise RunError(
+                f"{self.file} is damaged ({error}); remove it, and run the same compare command to write it again.",
+                reason="damaged",
+            ) from error
+
+    def names(self) -> list[str]:
+        return list(self.read()["names"])
 
 
 @final
@@ -37,38 +78,13 @@ class SetStudy:
     @classmethod
     def begin(cls, folder: Path, names: list[str]) -> None:
         """Writes the list of studies before the first run; raises if the folder holds another list."""
-        file = folder / SETS_FILE
-        if not file.is_file():
-            folder.mkdir(parents=True, exist_ok=True)
-            write_json(file, {"schema": cls.SCHEMA, "names": names})
-            return
-        before = cls._names(folder)
-        if before != names:
-            raise RunError(
-                f"{folder} holds the sets {', '.join(before)}, not {', '.join(names)}; name another folder with --out.",
-                reason="other-sets",
-            )
+        StudyList(folder / SETS_FILE).begin({"names": names})
 
     @classmethod
     def load(cls, folder: Path | str) -> SetStudy:
         """The studies of a folder, finished or not."""
         folder = Path(folder)
-        return cls(folder, {name: Study.load(folder / name) for name in cls._names(folder)})
-
-    @classmethod
-    def _names(cls, folder: Path) -> list[str]:
-        file = folder / SETS_FILE
-        try:
-            document = read_json(file)
-            if document["schema"] != cls.SCHEMA:
-                raise RunError(
-                    f"{file} has schema {document['schema']!r}; this version reads {cls.SCHEMA}.", reason="other-schema"
-                )
-            return [str(name) for name in document["names"]]
-        except (KeyError, TypeError) as error:
-            raise RunError(
-                f"{file} is damaged ({error}); remove it, and run the same compare command to write it again.", reason="damaged"
-            ) from error
+        return cls(folder, {name: Study.load(folder / name) for name in StudyList(folder / SETS_FILE).names()})
 
     @property
     def first(self) -> Study:
@@ -109,6 +125,11 @@ class SetStudy:
     def __str__(self) -> str:
         overall = ["Over all sets", *(f"[{one.verdict}] {one.sentence}" for one in self.verdicts)]
         return "\n\n".join(["\n".join(overall), *(f"{name}\n{study}" for name, study in self.studies.items())])
+
+    def _repr_html_(self) -> str:
+        overall = "".join(f"<li><b>{escape(one.verdict)}</b> {escape(one.sentence)}</li>" for one in self.verdicts)
+        each = "".join(f"<h4>{escape(name)}</h4>{study._repr_html_()}" for name, study in self.studies.items())
+        return f"<h4>Over all sets</h4><ul>{overall}</ul>{each}"
 
     def __repr__(self) -> str:
         words = ", ".join(f"{one.variant}: {one.verdict}" for one in self.verdicts)

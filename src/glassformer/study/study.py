@@ -26,7 +26,8 @@ from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.metrics import Metric
 from glassformer.pages.page import Cell, cell_text
-from glassformer.runs.records import frame_of
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.records import MetricsLog, frame_of
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.history.attempts import attempts_of, ledger_of
 from glassformer.study.history.ledger import Attempt, Earlier
@@ -45,6 +46,7 @@ from glassformer.study.reporting.wording import LEAK_FOUND, NOT_JUDGED, STEP_FOU
 from glassformer.study.running.trial_results import TrialResult, gather_trials, metric_of, read_trial
 from glassformer.study.statistics.evidence import Problem, Trials
 from glassformer.study.statistics.selection_variance import tuning_variance
+from glassformer.study.statistics.steps_worth import Ruler, StepsWorth, curve_ruler, steps_worth
 from glassformer.study.statistics.verdict import RULES, Verdict, decide
 from glassformer.study.values_file import StudyValues, read_values, write_values
 
@@ -53,6 +55,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from glassformer.run import Run
+
+STEPS = "training.steps"
 
 
 @final
@@ -205,18 +209,48 @@ class Study:
             stored = read_values(self.directory.values_file).trials
             known = {name: one.tuning_variance for name, one in stored.items()}
             return {name: replace(one, tuning_variance=known.get(name, 0.0)) for name, one in trials.items()}
-        grids = {name: np.full((len(self.plan.tuning_points(name)), self.plan.tune.seeds), np.nan) for name in trials}
+        variances = {}
+        for name, grid in self.tuning_values.items():
+            noise = float(seed_values[name].var(ddof=1)) if len(seed_values[name]) > 1 else None
+            variances[name] = tuning_variance(grid, lower_is_better=self.metric.lower_is_better, noise=noise)
+        return {name: replace(one, tuning_variance=variances[name]) for name, one in trials.items()}
+
+    @cached_property
+    def tuning_values(self) -> dict[str, Floats]:
+        """By variant, the metric of every tuning trial, [setting, seed]; NaN where there is none, or where it failed."""
+        seeds = self.plan.tuning_seeds
+        grids = {name: np.full((len(self.plan.tuning_points(name)), len(seeds)), np.nan) for name in self.plan.variants}
         for trial in self.plan.tuning_trials({name: facts.matched for name, facts in self.book.variants.items()}):
             with suppress(RunError):
                 found = read_trial(self.directory.trial(trial), trial, self.metric, self.split_of(trial))
                 if found.units is not None and found.problem is None:  # a setting with a failed run could not be chosen
-                    at = trial.point, self.plan.tuning_seeds.index(trial.seed)
-                    grids[trial.variant][at] = metric_of(found.units, self.metric)
-        variances = {}
-        for name, grid in grids.items():
-            noise = float(seed_values[name].var(ddof=1)) if len(seed_values[name]) > 1 else None
-            variances[name] = tuning_variance(grid, lower_is_better=self.metric.lower_is_better, noise=noise)
-        return {name: replace(one, tuning_variance=variances[name]) for name, one in trials.items()}
+                    grids[trial.variant][trial.point, seeds.index(trial.seed)] = metric_of(found.units, self.metric)
+        return grids
+
+    @cached_property
+    def tuning_table(self) -> list[dict[str, Any]]:
+        """Every setting that was tried: its variant and keys, the metric over the tuning seeds, whether it was chosen."""
+        rows = []
+        for name, grid in self.tuning_values.items() if self.directory.has_trials("tuning") else ():
+            chosen = self.book.variants[name].tuned if name in self.book.variants else None
+            for point, values in zip(self.plan.tuning_points(name), grid):
+                measured = over_seeds(values[np.isfinite(values)]).within(self.metric.bounds).to_dict()
+                rows.append({"variant": name, "set": point, self.metric.name: measured, "chosen": point == chosen})
+        return rows
+
+    def tuning_cells(self) -> list[list[Cell]]:
+        """The table of the settings that were tried, with its header."""
+        header: list[Cell] = ["variant", *self.tuning_table[0]["set"], self.metric.name, ""] if self.tuning_table else []
+        rows: list[list[Cell]] = [
+            [
+                row["variant"],
+                *map(str, row["set"].values()),
+                _estimate(row[self.metric.name]),
+                "chosen" if row["chosen"] else "",
+            ]
+            for row in self.tuning_table
+        ]
+        return [header, *rows] if rows else []
 
     def _fresh_seeds(self) -> str:
         """The command for a study of the same changes on fresh seeds, which are analysed with these."""
@@ -312,6 +346,39 @@ class Study:
             return {}
 
     @cached_property
+    def ruler(self) -> Ruler | None:
+        """The baseline at several numbers of steps: changes that set nothing but training.steps, else its own curve."""
+        facts, metric = self.book.variants.get(BASE), self.metric
+        if facts is None or self._trials_deleted or self.withheld(BASE):
+            return None
+        others = {one.set[STEPS]: one.name for one in self.plan.changes if {*one.set} == {STEPS}}
+        names = dict(sorted({facts.steps: BASE, **others}.items()))
+        seeds = min(len(self.seed_values(name)) for name in names.values())
+        if others and seeds > 1:
+            values = np.stack([self.seed_values(name)[:seeds] for name in names.values()], axis=1)
+            return Ruler(tuple(names), values, facts.steps, metric.lower_is_better)
+        places = [RunDirectory(self.directory.trial(one.trial)).metrics_file for one in self.finished(BASE)]
+        logs = [MetricsLog(place).read() for place in places]
+        curves = [{one["step"]: float(one[metric.recorded]) for one in log if metric.recorded in one} for log in logs]
+        return curve_ruler(curves, facts.steps, lower_is_better=metric.lower_is_better)
+
+    @cached_property
+    def worth(self) -> list[StepsWorth]:
+        """What each decided difference is worth in steps of the baseline; empty without a ruler."""
+        if self.ruler is None:
+            return []
+        sign, speeds, found = -1.0 if self.metric.lower_is_better else 1.0, self.values.tokens_per_second, []
+        for one in self.verdicts:
+            ends = (one.difference.value, one.difference.low, one.difference.high)
+            if one.verdict not in ("better", "worse") or None in ends or {*self.plan.settings(one.variant)} == {STEPS}:
+                continue
+            value, *bounds = (sign * float(end) for end in ends if end is not None)
+            gain = Estimate(value, min(bounds), max(bounds), one.difference.n)
+            own, base = speeds[one.variant], speeds[BASE]
+            found.append(steps_worth(one.variant, gain, self.ruler, own / base if own and base else None))
+        return found
+
+    @cached_property
     def notes(self) -> list[str]:
         """Caveats about the table."""
         now = {one.variant: one.verdict for one in self.verdicts}
@@ -328,8 +395,10 @@ class Study:
             "margin": self.plan.same_within,
             "table": self.table,
             "notes": self.notes,
+            "worth": [one.to_dict() for one in self.worth],
             "failures": [{"variant": name, "seed": seed, "reason": why} for (name, seed), why in self.failures.items()],
             "plan": self.plan.to_dict(),
+            **({"tuning": self.tuning_table} if self.tuning_table else {}),
             "rules": RULES,
             **({"words_before": self.words_before} if self.words_before else {}),
         }
@@ -403,7 +472,10 @@ class Study:
 
     def __str__(self) -> str:
         rows = [self.header(), *([cell_text(cell) for cell in row] for row in self.cells())]
-        return "\n".join([text_table(rows), "", *self.sentences(), *(["", *self.notes] if self.notes else [])])
+        tried = [[cell_text(cell) for cell in row] for row in self.tuning_cells()]
+        settings = ["Settings tried:", text_table(tried), ""] if tried else []
+        words = [*self.sentences(), *(one.sentence for one in self.worth)]
+        return "\n".join([*settings, text_table(rows), "", *words, *(["", *self.notes] if self.notes else [])])
 
     def sentences(self, *, details: bool = False) -> list[str]:
         """The verdicts, a line each; with ``details``, their details below."""
@@ -417,6 +489,8 @@ class Study:
         return f"Study({str(self.folder)!r}, {words})"
 
     def _repr_html_(self) -> str:
+        from glassformer.figures.save import inline_svg
+
         head = "".join(f"<th>{escape(name)}</th>" for name in self.header())
         body = "".join(
             "<tr>" + "".join(f"<td>{escape(cell_text(cell))}</td>" for cell in row) + "</tr>" for row in self.cells()
@@ -425,7 +499,8 @@ class Study:
             f"<li><b>{escape(one.verdict)}</b> {escape(one.sentence)}{_details_html(one.details)}</li>" for one in self.verdicts
         )
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><ul>{items}</ul>{notes}"
+        drawn = inline_svg(self.figure("differences"), label="differences from the baseline", prefix="study-")
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><ul>{items}</ul>{drawn}{notes}"
 
 
 def over_seeds(values: Sequence[float] | Floats) -> Estimate:

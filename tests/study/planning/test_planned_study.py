@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.refusals import refused
 
-from glassformer.foundation.errors import ConfigError, UnknownName
+from glassformer.foundation.errors import ConfigError, UnknownName, UsageError
 from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.recipe import Recipe, built_in_recipes, load_recipe, run_taken
 from glassformer.runs.directory import RunDirectory
@@ -46,6 +46,12 @@ class TestPlans:
         (tmp_path / "plan.yaml").write_text(dump_yaml(searched))
         plan, _, notes = find_plan(tmp_path / "plan.yaml")
         assert (plan.variants, notes) == (["base"], [])
+
+    def test_a_recipe_with_a_grid_needs_nothing_varied(self, recipe):
+        plan, _, _ = find_plan(recipe, tune={"grid": {"training.lr": [0.1, 0.2]}, "seeds": 1})
+        assert (plan.changes, len(plan.tuning_points("base"))) == ([], 2)
+        with refused(UsageError, "nothing-varied"):
+            find_plan(recipe)
 
     def test_fresh_seeds_are_fresh_for_tuning_too(self, recipe, tmp_path):
         tune = {"grid": {"training.lr": [0.01, 0.1]}, "seeds": 4}
@@ -194,13 +200,13 @@ def test_the_studies_of_the_issue_are_there():
 
 @pytest.mark.parametrize("name", sorted(built_in_studies()))
 def test_each_resolves_to_recipes(name):
-    plan, resolve, notes = find_plan(name)
-    assert notes == []
-    assert plan.base in built_in_recipes()
-    assert plan.all_looks[-1] >= 4
-    for variant in plan.variants:
-        for point in plan.tuning_points(variant) or [{}]:
-            assert resolve({**plan.settings(variant), **point})["data"]
+    for one in plan_studies(name):
+        assert list(one.notes) == []
+        assert one.plan.base in built_in_recipes()
+        assert one.plan.all_looks[-1] >= 4
+        for variant in one.plan.variants:
+            for point in one.plan.tuning_points(variant) or [{}]:
+                assert one.resolve({**one.plan.settings(variant), **point})["data"]
 
 
 def test_no_study_hides_behind_a_recipe():

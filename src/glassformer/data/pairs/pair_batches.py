@@ -102,7 +102,23 @@ def _encoded(tokenizer: Tokenizer, items: Pairs, context: int, training: bool) -
 def _with_end(tokenizer: Tokenizer, texts: Sequence[str]) -> list[np.ndarray]:
     ids, counts = tokenizer.encode_batch(list(texts))
     end = np.int64(tokenizer.mark_id(END))
-    return [np.append(part.astype(np.int64), end) for part in np.split(ids, np.cumsum(counts)[:-1])]
+    prefix = np.array(tokenizer.prefix, np.int64)
+    return [np.concatenate([prefix, part.astype(np.int64), [end]]) for part in np.split(ids, np.cumsum(counts)[:-1])]
+
+
+def never_written(target: Tokenizer) -> list[int]:
+    """Ids that no translation contains: marks and special tokens other than its end."""
+    if target.own_marks:  # a published model, which may begin with a special token
+        own = {target.mark_id(START), target.mark_id(PAD)}
+    else:
+        own = {one for one in (target.pad_id, target.start_id, target.stop_id) if one is not None}
+    return sorted((own | set(range(target.size - len(target.marks), target.size))) - {target.mark_id(END)})
+
+
+def written_text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
+    """The text of a target's ids without its end."""
+    begin = len(tokenizer.prefix)
+    return tokenizer.decode(list(ids[begin:] if tuple(ids[:begin]) == tokenizer.prefix else ids)).strip()
 
 
 @final

@@ -1,4 +1,4 @@
-"""The built-in corpus: the prose of the docstrings of the Python standard library, as one text of blocks.
+"""The built-in corpora: the prose of the docstrings of Python's standard library, as one text of blocks; and its source files.
 
 Read from the source files of the running interpreter without importing them; so it needs no download, and differs between
 Python versions. Only paragraphs of prose are kept (no examples, signatures or tables), each once, in a fixed order.
@@ -17,6 +17,7 @@ from pathlib import Path
 from glassformer.foundation.errors import DataError
 
 _LEFT_OUT = {"idlelib", "lib2to3", "test", "tests", "site-packages", "__pycache__", "ensurepip", "turtledemo"}
+LONGEST = 60_000  # characters
 _SENTENCE = re.compile(r"^[A-Z\"'(].*[a-z][.!?:)\"']$", re.DOTALL)
 _CODE = re.compile(r">>>|^\s*(def|class|import|from|return)\s|[=+|_~-]{3,}|\s{3,}|[{}\\]|\w\(.*\).*\w\(|::", re.MULTILINE)
 
@@ -74,6 +75,19 @@ def docstring_corpus() -> str:
             reason="no-standard-library",
         )
     return "\n\n".join(seen) + "\n"
+
+
+def library_sources() -> Iterator[tuple[str, str]]:
+    """(name, text) of the source files of the standard library, in the order of ``source_files``.
+
+    Without tables (``encodings``, ``pydoc_data``), and without files of more than ``LONGEST``: a few would outweigh all others.
+    """
+    library = Path(sysconfig.get_paths()["stdlib"])
+    for file in source_files():
+        text = file.read_text(encoding="utf-8", errors="replace")
+        name = file.relative_to(library)
+        if text.strip() and len(text) <= LONGEST and name.parts[0] not in ("encodings", "pydoc_data"):
+            yield name.as_posix(), text
 
 
 def python_version() -> str:

@@ -18,8 +18,8 @@ from typing import Any, final
 
 from glassformer.data.config import NO_DATA, DocumentKind, FormatKind, GeneratedSetConfig
 from glassformer.data.disk_cache import cache_folder, cached_folder
-from glassformer.data.reading.corpus import LabelSource, PairSource, Source
-from glassformer.data.reading.docstrings import docstring_corpus, python_version
+from glassformer.data.reading.corpus import LabelSource, PairSource, Source, read
+from glassformer.data.reading.docstrings import docstring_corpus, library_sources, python_version
 from glassformer.data.reading.tables import Column
 from glassformer.foundation.errors import DataError, GlassformerError, UnknownName
 from glassformer.foundation.files import sha256_of_file, sha256_of_text, write_atomically
@@ -163,6 +163,70 @@ class Docstrings(NamedSet):
 
 @final
 @dataclass(frozen=True)
+class StandardLibrary(NamedSet):
+    """The source files of the running Python's standard library, a document each, and cached."""
+
+    name: str = "standard-library"
+    about: str = "source files of Python's standard library; built in, differs between Python versions"
+    made_by: int = 1  # incremented when the selection changes
+
+    def find(self) -> DataSources:
+        version = python_version()
+
+        def make(draft: Path) -> None:
+            rows = ({"file": name, "text": text} for name, text in library_sources())
+            write_atomically(draft / "files.jsonl", "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+        library = sha256_of_text(sysconfig.get_paths()["stdlib"])[:8]
+        file = cached_folder("sets", f"{self.name}-{version}-{library}-{self.made_by}", make) / "files.jsonl"
+        note = (
+            f"The text is the standard library of Python {version} (sha256 {sha256_of_file(file)[:12]}); it differs between "
+            "Python versions, so figures are comparable only where this fingerprint is the same."
+        )
+        return DataSources(train=Source(self.name, (file,), document="line", text_column="text"), notes=(note,))
+
+    def is_here(self) -> bool:
+        return True
+
+
+@final
+@dataclass(frozen=True)
+class UniqueTexts(NamedSet):
+    """The texts of another set, each once: training texts, and as validation those of one of its tests that are not in them."""
+
+    name: str
+    about: str
+    of: str
+    test: str
+
+    def find(self) -> DataSources:
+        found = SETS[self.of].find()
+        held_out = found.tests.get(self.test)
+        if held_out is None:
+            raise DataError(
+                f"data.set={self.name} needs the test {self.test} of {self.of}; get its file.", reason="no-such-test"
+            )
+
+        def make(draft: Path) -> None:
+            seen: set[str] = set()
+            for name, source in (("train", found.train), ("validation", held_out)):
+                texts = dict.fromkeys(document.text.strip() for document in read(source))
+                rows = [json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in texts if text not in seen]
+                write_atomically(draft / f"{name}.jsonl", "".join(rows))
+                seen.update(texts)
+
+        sums = [sha256_of_file(file) for source in (found.train, held_out) for file in source.files]
+        folder = cached_folder("sets", f"{self.name}-{sha256_of_text(' '.join(sums))[:12]}", make)
+        parts = [(folder / f"{part}.jsonl",) for part in ("train", "validation")]
+        train, validation = (Source(self.name, files, document="line", text_column="text") for files in parts)
+        return DataSources(train=train, validation=validation, notes=found.notes)
+
+    def is_here(self) -> bool:
+        return SETS[self.of].is_here()
+
+
+@final
+@dataclass(frozen=True)
 class FileSet(NamedSet):
     """Files in a folder of the set's name under GLASSFORMER_DATA."""
 
@@ -262,6 +326,7 @@ def _by_name(
 
 _KNOWN: list[NamedSet] = [
     Docstrings(),
+    StandardLibrary(),
     FileSet(
         name="wikitext-2",
         about="600 articles of Wikipedia, words separated, rare ones as <unk>; own validation articles",
@@ -353,6 +418,12 @@ _KNOWN: list[NamedSet] = [
             lambda row: json.dumps(dict(row), ensure_ascii=False) + "\n",
             "google/boolq",
         ),
+    ),
+    UniqueTexts(
+        name="boolq-passages",
+        about="the passages of boolq, each once; validation: those of dev that are not in train",
+        of="boolq",
+        test="dev",
     ),
     FileSet(
         name="multi30k",

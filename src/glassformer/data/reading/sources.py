@@ -20,6 +20,7 @@ from typing import BinaryIO
 from glassformer.data.config import DataConfig, QuestionsConfig
 from glassformer.data.disk_cache import cache_folder, cached_folder
 from glassformer.data.reading.corpus import LabelSource, PairSource, Source
+from glassformer.data.reading.hub_sets import held_out_splits, is_hub_set, split_file
 from glassformer.data.reading.named_sets import SETS, DataSources, LabelSources, PairSources, QuestionFiles, find_set
 from glassformer.foundation.errors import ConfigError, DataError, UnknownName
 from glassformer.foundation.files import sha256_of_file, sha256_of_text, write_atomically
@@ -37,6 +38,7 @@ def find_sources(data: DataConfig, *, input_sha256: str | None = None) -> DataSo
 
     ``input_sha256``: of standard input when the run began; a resumed run reads the cached copy.
     """
+    data = _with_own_splits(data)
     if data.set is not None:
         found = _as_configured(find_set(data.set), data)
     else:
@@ -44,7 +46,8 @@ def find_sources(data: DataConfig, *, input_sha256: str | None = None) -> DataSo
         found = DataSources(train=source_at(data.path, data, input_sha256=input_sha256))
         left_out = _left_out(found.train, Path(data.path).expanduser(), data.files)
         found = replace(found, notes=(left_out,) if left_out else ())
-    validation = source_at(data.validation, data) if data.validation else found.validation
+    of_labels = found.labelled is not None and data.validation in found.labelled.tests  # says nothing of the plain text
+    validation = source_at(data.validation, data) if data.validation and not of_labels else found.validation
     vocabulary = tuple(source_at(path, data) for path in data.vocabulary) or found.vocabulary
     questions = _questions(data.questions) if data.questions else found.questions
     if data.questions and not data.vocabulary:  # signs that only questions have
@@ -55,6 +58,7 @@ def find_sources(data: DataConfig, *, input_sha256: str | None = None) -> DataSo
 
 def find_label_sources(data: DataConfig) -> LabelSources:
     """The labelled files of a recipe's data: those of its set, or its own files with a column of labels."""
+    data = _with_own_splits(data)
     found = find_set(data.set).labelled if data.set is not None else None
     if data.set is not None and found is None:
         known = [name for name, each in SETS.items() if getattr(each, "labelled", None) is not None]
@@ -65,13 +69,24 @@ def find_label_sources(data: DataConfig) -> LabelSources:
     if found is None:
         assert data.path is not None
         found = LabelSources(_label_source_at(data.path, data))
-    if data.validation:
+    if data.validation and data.validation in found.tests:
+        rest = {name: test for name, test in found.tests.items() if name != data.validation}
+        found = replace(found, validation=found.tests[data.validation], tests=rest)
+    elif data.validation:
         found = replace(found, validation=_label_source_at(data.validation, data))
     if data.test and data.test in found.tests:
         return replace(found, tests={data.test: found.tests[data.test]})
     if data.test:
-        return replace(found, tests={Path(data.test).stem: _label_source_at(data.test, data)})
+        return replace(found, tests={_test_name(data.test): _label_source_at(data.test, data)})
     return found
+
+
+def _with_own_splits(data: DataConfig) -> DataConfig:
+    """A set of Hugging Face brings its own validation and test splits; those of the recipe stand before them."""
+    if data.path is None or not is_hub_set(data.path):
+        return data
+    own = {key: path for key, path in held_out_splits(data.path).items() if getattr(data, key) is None}
+    return data.model_copy(update=own)
 
 
 def _label_source_at(path: str, reading: DataConfig) -> LabelSource:
@@ -89,6 +104,7 @@ def _label_source_at(path: str, reading: DataConfig) -> LabelSource:
 
 def find_pair_sources(data: DataConfig) -> PairSources:
     """The files of a recipe's pairs of texts: those of its set, or its own."""
+    data = _with_own_splits(data)
     found = find_set(data.set).pairs if data.set is not None else None
     if data.set is not None and found is None:
         known = [name for name, each in SETS.items() if getattr(each, "pairs", None) is not None]
@@ -211,7 +227,12 @@ def _tests(data: DataConfig, found: DataSources) -> dict[str, Source]:
         return {data.test: found.tests[data.test]}
     if found.tests and not Path(data.test).expanduser().exists():
         raise UnknownName(f"data.set={data.set} with data.test", data.test, found.tests)
-    return {Path(data.test).stem: source_at(data.test, data)}
+    return {_test_name(data.test): source_at(data.test, data)}
+
+
+def _test_name(path: str) -> str:
+    """A test set is called like its file, or like its split."""
+    return path.partition("#")[2] if is_hub_set(path) and "#" in path else Path(path).stem
 
 
 def source_at(path: str, reading: DataConfig, *, input_sha256: str | None = None) -> Source:
@@ -219,6 +240,8 @@ def source_at(path: str, reading: DataConfig, *, input_sha256: str | None = None
     place = Path(path).expanduser()
     if path == STANDARD_INPUT:
         files = [_standard_input(input_sha256)]
+    elif is_hub_set(path):
+        files = [split_file(path)]
     elif place.is_dir():
         files = _text_files(place, reading.files)
     elif not place.exists():
@@ -274,7 +297,7 @@ def _is_text(file: Path, folder: Path, pattern: str | None) -> bool:
 
 
 def _left_out(source: Source, place: Path, pattern: str | None) -> str | None:
-    if not place.is_dir() or pattern:
+    if not place.is_dir() or pattern or is_hub_set(str(place)):
         return None
     others = len(_all_files(place)) - len(source.files)
     if not others:

@@ -7,8 +7,9 @@ never pickle. Imports no torch.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -70,6 +71,8 @@ class Tokenizer(ABC):
     pad_id: int | None = None
     mask_id: int | None = None  # of a tokenizer whose text has a mask of its own ([MASK]); it then is the mark MASK
     marks: tuple[str, ...] = ()  # special tokens of objectives; their ids are the last ones
+    own_marks: Mapping[str, int] = MappingProxyType({})  # marks that are special tokens of the text's own (T5's <pad> begins)
+    prefix: tuple[int, ...] = ()  # ids before every text of a pair (BART's <s>)
 
     def __init_subclass__(cls) -> None:
         if "kind" in vars(cls):
@@ -123,7 +126,7 @@ class Tokenizer(ABC):
         """This tokenizer with these special tokens after all its ids; those it has already keep theirs."""
         from glassformer.data.tokenizers.marked import MarkedTokenizer  # a kind like the others: it imports this file
 
-        has = (*self.marks, *((MASK,) if self.mask_id is not None else ()))
+        has = (*self.marks, *self.own_marks, *((MASK,) if self.mask_id is not None else ()))
         new = [mark for mark in dict.fromkeys(marks) if mark not in has]
         return MarkedTokenizer(self, new) if new else self
 
@@ -131,6 +134,8 @@ class Tokenizer(ABC):
         """The id of one of ``marks``, or of the tokenizer's own mask."""
         if mark == MASK and mark not in self.marks and self.mask_id is not None:
             return self.mask_id
+        if mark in self.own_marks:
+            return self.own_marks[mark]
         if mark not in self.marks:
             raise DataError(
                 f"This tokenizer has no mark {mark!r} (it has: {', '.join(self.marks) or 'none'}); start from a run whose "

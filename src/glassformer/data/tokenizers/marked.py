@@ -6,7 +6,7 @@ marks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, final
 
@@ -19,11 +19,19 @@ from glassformer.foundation.errors import DataError
 
 @final
 class MarkedTokenizer(Tokenizer):
-    """``inner`` with ``marks``: the first mark has the id ``inner.size``."""
+    """``inner`` with ``marks``: the first mark has the id ``inner.size``. ``own_marks``, ``prefix``: see ``Tokenizer``."""
 
     kind = "marked"
 
-    def __init__(self, inner: Tokenizer, marks: Sequence[str]) -> None:
+    def __init__(
+        self,
+        inner: Tokenizer,
+        marks: Sequence[str],
+        *,
+        own_marks: Mapping[str, int] | None = None,
+        prefix: Sequence[int] = (),
+    ) -> None:
+        self.own_marks, self.prefix = own_marks or inner.own_marks, tuple(prefix) or inner.prefix
         if isinstance(inner, MarkedTokenizer):
             marks = (*inner.marks, *marks)
             inner = inner.inner
@@ -71,11 +79,15 @@ class MarkedTokenizer(Tokenizer):
         return np.concatenate([self.inner.byte_lengths(), np.zeros(len(self.marks))])
 
     def settings(self) -> dict[str, Any]:
-        return {"kind": self.inner.kind, "settings": self.inner.settings(), "marks": list(self.marks)}
+        own = {"own_marks": dict(self.own_marks), "prefix": list(self.prefix)} if self.own_marks else {}
+        return {"kind": self.inner.kind, "settings": self.inner.settings(), "marks": list(self.marks), **own}
 
     @classmethod
     def from_settings(cls, settings: dict[str, Any]) -> MarkedTokenizer:
         marks = settings.get("marks")
         if not isinstance(marks, list) or not all(isinstance(mark, str) for mark in marks):
             raise DataError("The settings of a marked tokenizer need 'marks', a list of texts.", reason="bad-settings")
-        return cls(tokenizer_of(settings["kind"], settings["settings"]), marks)
+        own = {key: settings[key] for key in ("own_marks", "prefix") if key in settings}
+        made = cls(tokenizer_of(settings["kind"], settings["settings"]), marks, **own)
+        made.check_ids([*made.own_marks.values(), *made.prefix])
+        return made

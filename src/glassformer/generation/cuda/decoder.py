@@ -78,6 +78,8 @@ class CUDADecoder:
         self.fast = kernels.AVAILABLE and fits(model)
         steps_per_graph = STEPS_PER_GRAPH if self.fast else 1
         self.graphs = CUDAGraphSteps(WeakMethod(self._step), self._state, together=steps_per_graph)
+        self.window_BT = self.last_B.new_zeros(rows, capacity)
+        self.window_graphs = CUDAGraphSteps(WeakMethod(self._read), [], together=1)
 
     @property
     def model(self) -> Transformer:
@@ -142,16 +144,25 @@ class CUDADecoder:
             length = self.rows[waiting[0]].sequence.window_length - 1
             count = max(1, PREFILL_TOKENS.get(self.device.type, 1 << 12) // max(1, length))
             together, waiting = waiting[:count], waiting[count:]
-            if length > 0:
-                padded: list[int] = []
-                for sequence in (self.rows[row].sequence for row in together):
-                    padded += sequence.ids[sequence.start : -1]
-                    padded += [0] * (length - sequence.window_length + 1)
-                in_order = together == list(range(len(together)))
-                self.cache.place_whole(slice(len(together)) if in_order else self._on_device(together))
-                self.model.features(self._on_device(padded).view(-1, length), cache=self.cache)
+            if length <= 0:
+                continue
+            padded: list[int] = []
+            for sequence in (self.rows[row].sequence for row in together):
+                padded += sequence.ids[sequence.start : -1]
+                padded += [0] * (length - sequence.window_length + 1)
+            ids_BT = self._on_device(padded).view(-1, length)
+            if sequence.start > 0 and together == list(range(len(together))):  # all have moved on: they will again
+                self.window_BT[: len(together), :length] = ids_BT
+                self.window_graphs(len(together), length, 1)
+            else:
+                self.cache.place_whole(self._on_device(together))
+                self.model.features(ids_BT, cache=self.cache)
         for row in rows:
             self.rows[row].start, self.rows[row].synced = self.rows[row].sequence.start, False
+
+    def _read(self, rows: int, length: int) -> None:
+        self.cache.place_whole(slice(rows))
+        self.model.features(self.window_BT[:rows, :length], cache=self.cache)
 
     def _sync(self, rows: list[int]) -> None:
         """Tells the device where these sequences end."""

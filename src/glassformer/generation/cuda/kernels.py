@@ -1,8 +1,8 @@
-"""Three Triton kernels of a decoding step in bf16: a linear layer with its norm, activation and sum; attention of one token;
-sampling. Imports Triton: import it only where ``model.kernels.AVAILABLE``.
+"""Three Triton kernels of a decoding step in bf16: a linear layer, attention of one token, sampling.
 
-Each replaces several of torch's operations that cost more to start than to run. With programmatic dependent launch (Hopper
-and later) a kernel is set up while the one before still runs, and waits for its results itself (``gdc_wait``).
+Imports Triton: import it only where ``model.kernels.AVAILABLE``. Each kernel replaces several of torch's operations, which
+cost more to start than to run. With programmatic dependent launch (Hopper and later) a kernel is set up while the one before
+still runs, and waits for its results itself (``gdc_wait``).
 """
 
 from __future__ import annotations

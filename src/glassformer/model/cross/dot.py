@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, final
 
+from pydantic import Field
 from torch import Tensor, nn
 
 from glassformer.model.attention import split_heads
@@ -21,13 +22,15 @@ from glassformer.model.tap import BY_HEAD, Tap
 class DotCrossConfig(CrossConfig):
     """Softmax of scaled dot products of the target's queries and the source's keys (Vaswani et al. 2017)."""
 
-    examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"fused": False})
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"fused": False}, {"scale": 1.0})
 
+    scale: float | None = Field(default=None, gt=0)
+    """The factor on the dot products: 1 leaves them unscaled (T5); none: 1/sqrt(head width)."""
     fused: bool = True
     """Use torch's fused kernel; False runs the reference implementation."""
 
     def build(self, dims: Dims) -> DotCross:
-        return DotCross(dims, fused=self.fused)
+        return DotCross(dims, fused=self.fused, scale=self.scale)
 
     def parameters(self, dims: Dims) -> int:
         return dims.linear_parameters(dims.width, dims.attention_width) + dims.linear_parameters(
@@ -41,9 +44,9 @@ class DotCrossConfig(CrossConfig):
 
 @final
 class DotCross(SoftmaxMixer):
-    def __init__(self, dims: Dims, *, fused: bool) -> None:
+    def __init__(self, dims: Dims, *, fused: bool, scale: float | None) -> None:
         super().__init__(dims, fused=fused)
-        self.layer = dims.layer
+        self.layer, self.scale = dims.layer, scale
         self.to_query = start(nn.Linear(dims.width, dims.attention_width, bias=dims.bias), "to_query")
         self.to_key_value = start(nn.Linear(dims.width, 2 * dims.attention_width, bias=dims.bias), "to_key_value")
         self.query, self.key = Tap(BY_HEAD), Tap(BY_HEAD)
@@ -62,4 +65,4 @@ class DotCross(SoftmaxMixer):
             if memory.keep:
                 memory.stored[self.layer] = k_BHSE, v_BHSE
         source = AttentionContext(causal=False, key_padding_mask_BS=memory.padding_BS)
-        return self.attend(q_BHTE, k_BHSE, v_BHSE, source, None)
+        return self.attend(q_BHTE, k_BHSE, v_BHSE, source, None, scale=self.scale)

@@ -18,8 +18,9 @@ from glassformer.foundation.yaml_text import read_yaml
 from glassformer.recipe import Recipe, Source, built_in_recipes, is_run, load_recipe, recipe_values, run_taken
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.planning.confirmation import confirmation
-from glassformer.study.planning.plan import Resolve, StudyPlan, built_in_studies, parse_vary, recipe_fingerprint
+from glassformer.study.planning.plan import Resolve, StudyPlan, built_in_studies, folder_name, parse_vary, recipe_fingerprint
 from glassformer.study.planning.variant_data import refuse_metric
+from glassformer.study.statistics.trends import FEWEST_SIZES
 from glassformer.study.study import Study
 
 MOST_CHANGES = 200  # more is a mistake: a product of too many values
@@ -36,6 +37,8 @@ class PlannedStudy:
     resolve: Resolve
     directory: StudyDirectory
     notes: tuple[str, ...] = ()
+    size: str | None = None
+    """Which of the plan's ``sizes`` it is."""
 
 
 def plan_studies(
@@ -49,7 +52,7 @@ def plan_studies(
     settings: Mapping[str, Any] | None = None,
     out: Path | str | None = None,
 ) -> list[PlannedStudy]:
-    """One study; several where a plan has ``bases`` or ``also`` adds recipes that get the same changes.
+    """One study; several where a plan has ``bases`` or ``sizes``, or ``also`` adds recipes that get the same changes.
 
     ``settings``: keys of the plan that replace the plan's own; None means as the plan says. ``set``: recipe keys of every
     variant. ``confirm``: a finished study, whose winner is tested again.
@@ -73,60 +76,113 @@ def plan_studies(
             "Nothing to compare; give a recipe with --vary, a plan, or --confirm STUDY.", reason="nothing-to-compare"
         )
     sources = [(one, _written_plans(one)) for one in (source, *also)]
-    written = [(one, plan, len(several)) for one, several in sources for plan in several]
-    plans = [_resolved_plan(one, plan, vary, cross=cross, set=recipe_keys, settings=settings) for one, plan, _ in written]
+    written = [(one, plan, size, len({size for _, size in several})) for one, several in sources for plan, size in several]
+    plans = [_resolved_plan(one, plan, vary, cross=cross, set=recipe_keys, settings=settings) for one, plan, *_ in written]
     if len(plans) == 1:
         ((plan, resolve, notes),) = plans
         folder = _default_folder(source, plan, resolve) if out is None else StudyDirectory(Path(out))
         return [PlannedStudy(plan, resolve, folder, notes)]
-    names = [_set_name(one, plan, at, count) for at, (one, plan, count) in enumerate(written)]
-    if len({*names}) < len(names):
-        names = [f"{name}-{at + 1}" for at, name in enumerate(names)]
-    root = Path(out) if out is not None else Path("studies") / "-and-".join(names)
-    planned = {
-        name: PlannedStudy(plan, resolve, StudyDirectory(root / name), notes)
-        for name, (plan, resolve, notes) in zip(names, plans)
-    }
+    sizes = {size: None for _, _, size, _ in written}
+    sets = [_set_name(one, plan, at // count, len(plans) // len(sizes)) for at, (one, plan, _, count) in enumerate(written)]
+    if len({*sets}) < len(plans) // len(sizes):
+        sets = [f"{name}-{at // len(sizes) + 1}" for at, name in enumerate(sets)]
+    several_sets = len({*sets}) > 1
+    name = "-and-".join(dict.fromkeys(sets)) if several_sets or not isinstance(source, str | Path) else Path(source).stem
+    root = Path(out) if out is not None else Path("studies") / name
+    planned = {}
+    for own, (_, _, size, _), (plan, resolve, notes) in zip(sets, written, plans):
+        place = Path(*(own if several_sets else "", size or ""))
+        planned[str(place)] = PlannedStudy(plan, resolve, StudyDirectory(root / place), notes, size)
     _require_same_question(planned)
     return list(planned.values())
+
+
+RATE_OF_SIZES = "the learning rate of every size needs a rule, or the trend is the rate's"
+
+
+def rate_of_sizes(planned: Sequence[PlannedStudy]) -> str:
+    """How the learning rate of each size is chosen, in words; raises where one rate would be used for all sizes unsaid."""
+    plans = [one.plan for one in planned]
+    if all(plan.tune is not None and RATE in plan.tune.grid for plan in plans):
+        return "tuned at each size, for every variant"
+    models = [one.resolve(one.plan.set)["model"] for one in planned]
+    inits = [model.get("init") for model in models]
+    if all(isinstance(init, Mapping) and init.get("kind") == "mup" for init in inits):
+        deep = "" if len({model.get("layers") for model in models}) == 1 else " (over width; the number of layers differs, too)"
+        return f"transferred by muP from width {inits[0]['base_width']}{deep}"
+    if all(RATE in plan.set for plan in plans):
+        return "given for each size: " + ", ".join(f"{one.size} {one.plan.set[RATE]:g}" for one in planned)
+    raise ConfigError(
+        f"sizes: {RATE_OF_SIZES}; tune it (tune.grid with {RATE}), transfer it (model.init: mup), or give {RATE} in each size.",
+        reason="sizes-without-rate",
+    )
 
 
 # -- reading -------------------------------------------------------------------------------------------------------------
 
 
-def _written_plans(source: Source | StudyPlan) -> Sequence[StudyPlan | None]:
-    """The plan that ``source`` is or names, or one for each of its ``bases``; a single None when it is a recipe."""
+def _written_plans(source: Source | StudyPlan) -> Sequence[tuple[StudyPlan | None, str | None]]:
+    """The plan that ``source`` is or names, or one for each of its ``bases`` and ``sizes``, with the size's name.
+
+    The plan is None when the source is a recipe.
+    """
     if isinstance(source, StudyPlan):
-        return [source]
+        return [(source, None)]
     if isinstance(source, Mapping):
-        return [StudyPlan.parse(source) if _is_plan(source) else None]
+        return _at_each_size(source) if _is_plan(source) else [(None, None)]
     if not isinstance(source, str | Path):
-        return [None]
+        return [(None, None)]
     path = Path(source)
     if path.is_dir() and (StudyDirectory(path).exists() or _built_in(str(source)) is None):
-        return [StudyDirectory(path).plan()]
+        return [(StudyDirectory(path).plan(), None)]
     if is_text(path):
-        return [None]
+        return [(None, None)]
     if not path.is_file():
         if _built_in(str(source)) != "plan":
-            return [None]
+            return [(None, None)]
         path = built_in_studies()[str(source)]
     try:
         values = read_yaml(path)
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text ({error}).", reason="not-utf-8") from error
     if not isinstance(values, Mapping):
-        return [None]
+        return [(None, None)]
     if {"fingerprint", "plan"} <= {*values}:  # the plan.yaml of a study
-        return [StudyDirectory(path.parent).plan()]
+        return [(StudyDirectory(path.parent).plan(), None)]
     if "bases" in values:
         if "base" in values:
             raise ConfigError(f"{path}: base and bases are both given; keep one of them.", reason="base-and-bases")
         rest = {key: value for key, value in values.items() if key != "bases"}
-        return [StudyPlan.parse({**rest, "base": _base_beside(base, path)}) for base in values["bases"]]
+        plans = [_at_each_size({**rest, "base": _base_beside(base, path)}) for base in values["bases"]]
+        return [one for several in plans for one in several]
     if not _is_plan(values):
-        return [None]
-    return [StudyPlan.parse({**values, "base": _base_beside(values.get("base"), path)})]
+        return [(None, None)]
+    return _at_each_size({**values, "base": _base_beside(values.get("base"), path)})
+
+
+def _at_each_size(values: Mapping[str, Any]) -> list[tuple[StudyPlan, str | None]]:
+    """A plan with ``sizes`` (named settings) is a plan for each of them, whose settings go over the plan's own."""
+    values = dict(values)
+    sizes = values.pop("sizes", None)
+    if sizes is None:
+        return [(StudyPlan.parse(values), None)]
+    if (
+        not isinstance(sizes, Mapping)
+        or len(sizes) < FEWEST_SIZES
+        or not all(isinstance(one, Mapping) for one in sizes.values())
+    ):
+        raise ConfigError(
+            f"sizes must name at least {FEWEST_SIZES} sizes with their settings, for example "
+            "{small: {model.width: 64}, large: {model.width: 128}}.",
+            reason="sizes-too-few",
+        )
+    plain = next((str(name) for name in sizes if folder_name(str(name)) != str(name)), None)
+    if plain is not None:
+        raise ConfigError(
+            f"sizes: {plain!r} is the name of a folder, too; use lower-case letters, digits, dots and dashes.",
+            reason="bad-size-name",
+        )
+    return [(StudyPlan.parse({**values, "set": {**values.get("set", {}), **own}}), str(name)) for name, own in sizes.items()]
 
 
 def _is_plan(values: Mapping[str, Any]) -> bool:
@@ -195,13 +251,13 @@ def _resolved_plan(
     else:
         assert not isinstance(source, StudyPlan)
         _refuse_unknown(source)
-        if not vary:
+        if not vary and not settings.get("tune"):
             raise UsageError(
                 f"{_display_name(source)} is a recipe, but nothing is varied; give --vary, for example "
-                "model.positions=sinusoidal,alibi.",
+                "model.positions=sinusoidal,alibi, or a grid to search with --tune.",
                 reason="nothing-varied",
             )
-        changes = changes_from(vary, cross=cross)
+        changes = changes_from(vary or {}, cross=cross) if vary else []
         values = {"base": _base_of(source, set), "set": {}, "changes": _with_own_rates(source, set, changes)}
     chosen_here = written is None and RATE not in set
     plan = StudyPlan.parse({**values, **settings, "set": {**values["set"], **set}})

@@ -107,7 +107,13 @@ def _computed_by(study: Study, variant: str) -> dict[str, str]:
 def notes_of_trials(study: Study) -> list[str]:
     """The notes that need the trials' folders."""
     reasons = [f"{one.trial.label}: {one.reason}" for rows in study.results.values() for one in rows if one.reason]
-    others = [*data_notes(study), *early_ends(study), *_not_above_bigram(study), *_environment_differences(study)]
+    others = [
+        *data_notes(study),
+        *early_ends(study),
+        *_not_above_bigram(study),
+        *_ignoring_the_source(study),
+        *_environment_differences(study),
+    ]
     return [*_token_differences(study), *_own_evaluations(study), *reasons, *others]
 
 
@@ -219,6 +225,16 @@ def _not_above_bigram(study: Study) -> list[str]:
     if not below:
         return []
     return [f"Not better than the bigram baseline: {', '.join(below)}. They have learned too little; raise training.steps."]
+
+
+def _ignoring_the_source(study: Study) -> list[str]:
+    """Variants that translate without reading: their figures are those of a language model of the targets."""
+    found = []
+    for name in study.plan.variants:
+        told = [one.evaluation.details.get("ignores_source") for one in study.finished(name) if one.evaluation]
+        if any(told):
+            found.append(f"{name} ignores its source in {sum(map(bool, told))} of {len(told)} runs.")
+    return found
 
 
 def _environment_differences(study: Study) -> list[str]:

@@ -1,4 +1,4 @@
-"""A study, or the same changes on several sets -> an HTML page and Markdown.
+"""A study, or the same changes on several sets or at several sizes -> an HTML page and Markdown.
 
 A study: verdicts, differences, curves, cost against quality, settings, command to rerun it. Several sets: verdicts over all
 sets, a table by set, and the verdicts of each study, which keeps its own page. Reads the files of studies and trials; imports
@@ -17,14 +17,17 @@ from glassformer.figures.curves import Curve, Points, learning_curves
 from glassformer.figures.intervals import (
     CostPoint,
     IntervalRow,
+    SizeLine,
     cost_against_quality,
     difference_intervals,
+    gains_by_size,
     value_intervals,
 )
 from glassformer.foundation.config import flatten
 from glassformer.foundation.errors import UnknownName, UsageError
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import write_atomically
+from glassformer.foundation.metrics import TRAIN
 from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.pages.html import render
 from glassformer.pages.markdown import render_markdown
@@ -49,6 +52,7 @@ from glassformer.study.multi_set_study import SetStudy
 from glassformer.study.planning.design import run_noise
 from glassformer.study.planning.plan import BASE
 from glassformer.study.reporting.wording import LEAK_FOUND, NOT_JUDGED, STEP_FOUND, number
+from glassformer.study.size_study import SizeStudy
 from glassformer.study.statistics.verdict import Verdict as StudyVerdict
 from glassformer.study.study import Study
 
@@ -58,10 +62,13 @@ OVER_ALL = "over all sets"
 FOOTER = "Made by Glassformer. How a verdict is made: docs/statistics.md."
 
 
-def write_report(study: Study | SetStudy, out: Path | str | None = None) -> Path:
+def write_report(study: Study | SetStudy | SizeStudy, out: Path | str | None = None) -> Path:
     """Writes the page and, unless ``out`` is given, the Markdown beside it; returns the page's path."""
     directory = StudyDirectory(study.folder)
-    page = study_page(study) if isinstance(study, Study) else sets_page(study)
+    if isinstance(study, SizeStudy):
+        page = sizes_page(study)
+    else:
+        page = study_page(study) if isinstance(study, Study) else sets_page(study)
     file = Path(out) if out is not None else directory.report_file
     write_atomically(file, render(page))
     if out is None:
@@ -73,7 +80,7 @@ def write_report(study: Study | SetStudy, out: Path | str | None = None) -> Path
 def study_page(study: Study) -> Page:
     plan = study.plan
     about = [Paragraph(plan.about)] if plan.about else []
-    parts = (_verdicts, _differences, _cost, _curves, _settings, _how_to_rerun)
+    parts = (*((_verdicts, _differences) if plan.changes else ()), _tuning, _cost, _curves, _settings, _how_to_rerun)
     seeds = max(len(study.seed_values(name)) for name in plan.variants)
     base = plan.base if isinstance(plan.base, str) else "a recipe"
     return Page(
@@ -120,6 +127,7 @@ def _verdicts(study: Study) -> list[Block]:
         _verdict_list(study),
         *([Paragraph("What else differs from the baseline, the worst first:"), beside] if differing else []),
         *details,
+        *(Paragraph(one.sentence) for one in study.worth),
         *(Paragraph(note) for note in study.notes),
     ]
 
@@ -188,6 +196,13 @@ def _differences(study: Study) -> list[Block]:
     return [Heading("Differences"), FigureBlock(picture, caption=caption, alt=f"Differences with intervals: {words}.")]
 
 
+def _tuning(study: Study) -> list[Block]:
+    """Every setting that was tried, and the chosen one."""
+    header, *rows = study.tuning_cells() or [[]]
+    note = "Chosen on these seeds, by validation; the figures further down are of other seeds."
+    return [Heading("Settings tried"), Table([str(cell) for cell in header], rows, note=note)] if rows else []
+
+
 def _cost(study: Study) -> list[Block]:
     variants = study.book.variants
     sound = [at for at, row in enumerate(study.table) if (facts := variants.get(row["variant"])) is None or facts.leak is None]
@@ -235,19 +250,21 @@ def _curves(study: Study) -> list[Block]:
     if drawn is None:
         return []
     caption = (
-        f"Validation {study.metric.name} by step: the mean over seeds, with a band from the lowest to the highest. Where the "
-        "loss is judged, lines without marks are the training loss."
+        f"{study.metric.name.capitalize()} on training and validation text: the mean over seeds, with a band from the lowest "
+        "to the highest. Lines without marks are measured at every step."
     )
     picture = FigureBlock(drawn, caption=caption, alt=caption, tainted=_taint(study))
     return [Heading("Learning curves"), picture]
 
 
 def variant_curve(study: Study, name: str) -> Curve | None:
-    """The judged metric of all finished seeds, at the steps they share; with the training loss where that is the metric."""
+    """The judged metric of all finished seeds, at the steps they share; of training as well, where it was recorded."""
     places = [study.directory.trial(result.trial) for result in study.finished(name)]
     records = [MetricsLog(RunDirectory(place).metrics_file).read() for place in places]
     validation = _shared_points(records, study.metric.recorded)
-    return None if validation is None else Curve(name, _shared_points(records, study.metric.name), validation)
+    measured = _shared_points(records, TRAIN + study.metric.name)
+    train = measured or _shared_points(records, study.metric.name)
+    return None if validation is None else Curve(name, train, validation, measured is not None)
 
 
 def _shared_points(trials: list[list[dict[str, Any]]], key: str) -> Points | None:
@@ -374,3 +391,56 @@ def _how_to_rerun_sets(sets: SetStudy) -> list[Block]:
         "seeds": ", ".join(f"{name}: {study.plan.all_looks[-1]}" for name, study in sets.studies.items()),
     }
     return [Heading("How to run it again"), Listing("\n".join(commands)), KeyValues(facts)]
+
+
+# -- several sizes ----------------------------------------------------------------------------------------------------------
+
+
+def sizes_page(sizes: SizeStudy) -> Page:
+    trends = [Verdict(one.variant, one.word, one.sentence) for one in sizes.trends]
+    rows: list[list[Cell]] = [list(row) for row in sizes.rows()]
+    worth = [one.sentence for own in sizes.worth.values() for one in own]
+    about = (
+        "A gain is the baseline's figure minus the change's (or the reverse where higher is better). The trend is its "
+        "least-squares slope over the logarithm of the baseline's parameters, formed within each seed and document. "
+        "Its interval is for other seeds and documents at these sizes, and says nothing about larger models."
+    )
+    folds = [
+        Fold(name, [_verdict_list(study), Table(study.header(), study.cells()), *(Paragraph(note) for note in study.notes)])
+        for name, study in sizes.studies.items()
+    ]
+    return Page(
+        title=f"Study {sizes.folder.resolve().name}",
+        subtitle=f"{_changes(len(sizes.trends))} at {len(sizes.studies)} sizes, {sizes.metric.name} by size, and the trend",
+        sections=[
+            *([Paragraph(sizes.first.plan.about)] if sizes.first.plan.about else []),
+            Heading("Trends over size"),
+            Verdicts(trends),
+            Paragraph(f"Learning rate: {sizes.rate}."),
+            size_figure(sizes),
+            Paragraph(about),
+            *(Paragraph(sentence) for sentence in sizes.law_sentences()),
+            Heading("Size by size"),
+            Table(sizes.header(), rows),
+            *(Paragraph(sentence) for sentence in worth),
+            Heading("Each size"),
+            *folds,
+        ],
+        footer=FOOTER,
+    )
+
+
+def size_figure(sizes: SizeStudy, title: str = "") -> FigureBlock:
+    """The gain of each change at each size with its interval, and the fitted line."""
+    sign, lines = -1.0 if sizes.metric.lower_is_better else 1.0, []
+    for trend in sizes.trends:
+        points = []
+        for name, study in sizes.studies.items():
+            found = study.verdict(trend.variant).difference
+            ends = [None if end is None else sign * end for end in (found.value, found.low, found.high)]
+            points.append((sizes.parameters[name], *ends))
+        lines.append(SizeLine(trend.variant, trend.word, tuple(points), trend.per_decade.value))
+    picture = gains_by_size(lines, margin=sizes.first.plan.same_within, unit=sizes.metric.unit, title=title)
+    words = ", ".join(f"{one.variant} {one.word}" for one in sizes.trends)
+    caption = "The gain of each change by the baseline's parameters, with 95 % intervals; lines are the fitted trends."
+    return FigureBlock(picture, caption=caption, alt=f"Gains by size: {words}.")

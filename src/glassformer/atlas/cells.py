@@ -1,0 +1,443 @@
+"""Records -> cells: the word of every row on every text and size, rate curves, what a gain is worth, trends. Imports no torch.
+
+Nothing here is stored: with other records, or another margin, the same functions give other words. The runs of a row are
+compared with those of the baseline that the same code trained on the same kind of machine; other results stay beside them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from glassformer.atlas.protocol import BASELINE, Atlas, Row
+from glassformer.atlas.records import Records, TrialRecord
+from glassformer.foundation.distributions import Floats
+from glassformer.foundation.estimate import Estimate
+from glassformer.foundation.metrics import LOSS
+from glassformer.study.statistics.evidence import Problem, Trials
+from glassformer.study.statistics.steps_worth import Ruler, StepsWorth, steps_worth
+from glassformer.study.statistics.trends import AtSize, Trend, trends_over_size
+from glassformer.study.statistics.verdict import Rules, Verdict, decide
+
+OPEN = "open"
+COPY = "placebo-copy"
+"""The baseline on the rows' own seeds, which trends and rulers are paired with where the design is a bank."""
+RULERS = {"ruler-half-steps": 0.5, "ruler-fewer-steps": 0.9, "ruler-double-steps": 2.0}
+WITHIN = 0.05  # nats of the best rate's loss; a rate inside counts as working
+HALF_STEP = 0.5  # of a doubling: rates are chosen on a grid of factors of the root of two
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Losses of one row by learning rate (times the size's), over the tuning seeds; a failed run is NaN."""
+
+    rates: tuple[float, ...]
+    losses: tuple[tuple[float, ...], ...]
+
+    @property
+    def means(self) -> list[float]:
+        return [float(np.mean(own)) for own in self.losses]
+
+    @property
+    def best(self) -> float | None:
+        """The vertex of a parabola through all runs over log2 of the rate, on a grid of half doublings; rates with a failed run
+        are left out. None without a usable rate."""
+        usable = [(math.log2(rate), own) for rate, own in zip(self.rates, self.losses) if np.isfinite(own).all()]
+        if not usable:
+            return None
+        x, y = np.array([at for at, own in usable for _ in own]), np.array([loss for _, own in usable for loss in own])
+        lowest = min(usable, key=lambda one: float(np.mean(one[1])))[0]
+        at = lowest
+        if len(usable) > 2:
+            bend, slope, _ = np.polyfit(x, y, 2)
+            at = -slope / (2.0 * bend) if bend > 0.0 else lowest
+        at = min(max(at, usable[0][0]), usable[-1][0])
+        return float(f"{2.0 ** (round(at / HALF_STEP) * HALF_STEP):.4g}")
+
+    @property
+    def next_rate(self) -> float | None:
+        """The rate beyond the edge that the best rate is at; None where it is inside, or runs failed there."""
+        best = self.best
+        if best is None or len(self.rates) > 4:
+            return None
+        if best <= self.rates[0] * 1.01:
+            return float(f"{self.rates[0] / 2.0:.4g}")
+        return float(f"{self.rates[-1] * 2.0:.4g}") if best >= self.rates[-1] * 0.99 else None
+
+    @property
+    def working(self) -> float:
+        """Doublings of the rate over which the mean loss stays within ``WITHIN`` of the best, by the rates that were run."""
+        means = np.array(self.means)
+        inside = [math.log2(rate) for rate, mean in zip(self.rates, means) if mean <= np.nanmin(means) + WITHIN]
+        return max(inside) - min(inside) if inside else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        losses = [[None if math.isnan(loss) else round(loss, 5) for loss in own] for own in self.losses]
+        return {"rates": list(self.rates), "losses": losses, "best": self.best, "working_doublings": self.working}
+
+
+def curve_of(atlas: Atlas, records: Records, row: str, base: str = "modern") -> Curve | None:
+    """The rate curve of a row, of the machine with most runs of it; None before two rates are complete."""
+    runs = records.select(row=row, base=base, area="tuning")
+    by_machine: dict[str, dict[float, dict[int, float]]] = {}
+    for one in runs:
+        by_machine.setdefault(one.machine, {}).setdefault(one.job.rate, {})[one.job.seed] = _loss(one, records)
+    if not by_machine:
+        return None
+    found = max(by_machine.values(), key=lambda rates: sum(map(len, rates.values())))
+    whole = {rate: own for rate, own in sorted(found.items()) if len(own) >= atlas.protocol.tuning_seeds}
+    return Curve(tuple(whole), tuple(tuple(own.values()) for own in whole.values())) if len(whole) > 1 else None
+
+
+def base_rate(atlas: Atlas, records: Records, base: str = "modern") -> float:
+    curve = curve_of(atlas, records, BASELINE, base)
+    return curve.best or 1.0 if curve is not None else 1.0
+
+
+def rate_of(atlas: Atlas, records: Records, row: str, base: str = "modern") -> float:
+    """Times the size's rate: the row's own best rate where it was tuned and differs, else the baseline's times its factor."""
+    usual = float(f"{atlas.row(row).rate * base_rate(atlas, records, base):.4g}")
+    curve = None if row == BASELINE else curve_of(atlas, records, row, base)
+    if curve is None or curve.best is None or abs(math.log2(curve.best / usual)) <= HALF_STEP + 0.01:
+        return usual
+    return curve.best
+
+
+def _loss(one: TrialRecord, records: Records) -> float:
+    """The loss over the whole text; NaN for a failed run."""
+    if one.values is None or one.problem is not None:
+        return math.nan
+    weights = np.asarray(records.texts[one.documents]["weights"], dtype=np.float64)
+    return float(one.values @ weights / weights.sum())
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs of one row that belong together: the same recipe, rate, code, kind of machine and baseline."""
+
+    row: str
+    text: str
+    size: str
+    base: str
+    machine: str
+    against: str
+    rate: float
+    documents: str
+    runs: tuple[TrialRecord, ...]
+
+    @property
+    def files(self) -> list[str]:
+        return sorted({one.file for one in self.runs})
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One row on one text at one size. ``word``: a verdict's, or *open* without enough runs."""
+
+    row: Row
+    text: str
+    size: str
+    base: str
+    word: str
+    verdict: Verdict | None = None
+    group: Group | None = None
+    losses: Mapping[int, float] = field(default_factory=dict)
+    baseline: Floats = field(default_factory=lambda: np.zeros(0))
+    rate_note: str = "not tuned"
+    curve: Curve | None = None
+    worth: StepsWorth | None = None
+    trend: Trend | None = None
+    parameters: float | None = None
+    flops: float | None = None
+    speed: float | None = None
+    """Parameters, FLOPs of a step and tokens per second, over the baseline's."""
+    base_rate: float = 1.0
+    matched: Mapping[str, Any] = field(default_factory=dict)
+    others: tuple[str, ...] = ()
+
+    @property
+    def difference(self) -> Estimate:
+        return self.verdict.difference if self.verdict is not None else Estimate(None, reason="no runs yet")
+
+    @property
+    def command(self) -> str:
+        rate = "" if self.group is None else f" --rate {self.group.rate:g} --base-rate {self.base_rate:g}"
+        seeds = f" --seeds {len(self.losses)}" if len(self.losses) > 0 else ""
+        return (
+            f"glassformer atlas run --row {self.row.name} --text {self.text} --size {self.size}{rate}{seeds} --out cell.jsonl"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        group, verdict = self.group, self.verdict
+        return {
+            "row": self.row.name,
+            "text": self.text,
+            "size": self.size,
+            "base": self.base,
+            "word": self.word,
+            "difference": self.difference.to_dict(),
+            "sentence": "" if verdict is None else verdict.sentence,
+            "p_corrected": None if verdict is None or verdict.evidence is None else verdict.evidence.p_corrected,
+            "seeds": {str(seed): None if math.isnan(loss) else round(loss, 5) for seed, loss in self.losses.items()},
+            "baseline": [round(float(one), 5) for one in self.baseline],
+            "rate": None if group is None else group.rate,
+            "rate_note": self.rate_note,
+            "rate_curve": None if self.curve is None else self.curve.to_dict(),
+            "worth": None if self.worth is None else self.worth.to_dict(),
+            "trend": None if self.trend is None else self.trend.to_dict(),
+            "parameters": self.parameters,
+            "flops": self.flops,
+            "speed": self.speed,
+            "matched": dict(self.matched),
+            "command": self.command,
+            "files": [] if group is None else group.files,
+            "machine": "" if group is None else group.machine,
+            "others": list(self.others),
+        }
+
+
+def cells(atlas: Atlas, records: Records, margin: float | None = None) -> list[Cell]:
+    """Every planned cell, and those that were run besides, in the order of the rows."""
+    groups = _groups(records)
+    planned = {(row, text, size, "modern") for row, text, size in atlas.cells()}
+    there = {key for key in groups if key[0] in atlas.rows} | planned
+    found: dict[tuple[str, str, str, str], Cell] = {}
+    for text, size, base in sorted({key[1:] for key in there}):
+        rows = [atlas.rows[name] for name in atlas.rows if (name, text, size, base) in there]
+        for one in _of_text(atlas, records, groups, rows, (text, size, base), margin or atlas.protocol.margin):
+            found[one.row.name, text, size, base] = one
+    return _with_trends(atlas, records, found, margin or atlas.protocol.margin)
+
+
+def _groups(records: Records) -> dict[tuple[str, str, str, str], list[Group]]:
+    """By row, text, size and base: the groups of runs, the largest first."""
+    sorted_runs: dict[tuple[Any, ...], list[TrialRecord]] = {}
+    for one in records.trials.values():
+        if one.job.area == "trial":
+            place = (one.job.row, one.job.text, one.job.size, one.job.base)
+            key = (*place, one.machine, one.against, one.job.rate, one.recipe)
+            sorted_runs.setdefault(key, []).append(one)
+    found: dict[tuple[str, str, str, str], list[Group]] = {}
+    for key, runs in sorted_runs.items():
+        by_seed = tuple(sorted(runs, key=lambda one: one.job.seed))
+        documents = next((one.documents for one in by_seed if one.documents), "")
+        found.setdefault(key[:4], []).append(Group(*key[:7], documents, by_seed))
+    return {place: sorted(own, key=lambda one: -len(one.runs)) for place, own in found.items()}
+
+
+def _of_text(
+    atlas: Atlas,
+    records: Records,
+    groups: Mapping[tuple[str, str, str, str], list[Group]],
+    rows: Sequence[Row],
+    place: tuple[str, str, str],
+    margin: float,
+) -> list[Cell]:
+    """The cells of one text, size and base: families are judged one by one, against the largest group of baselines."""
+    _, size, base = place
+    baselines = groups.get((BASELINE, *place), [])
+    ground = baselines[0] if baselines else None
+    chosen = {row.name: _group_for(row, ground, groups.get((row.name, *place), [])) for row in rows}
+    verdicts: dict[str, Verdict] = {}
+    for family in dict.fromkeys(row.family for row in rows):
+        own = [row for row in rows if row.family == family]
+        verdicts |= _judge(atlas, records, own, chosen, ground, (size, base), margin)
+    ruler = _ruler(atlas, records, chosen, ground, size)
+    made = []
+    for row in rows:
+        group, verdict = chosen[row.name], verdicts.get(row.name)
+        facts = _facts(records, row.name, size, base, None if ground is None else ground.machine)
+        worth = None
+        if ruler is not None and verdict is not None and verdict.difference.value is not None and row.role != "ruler":
+            worth = steps_worth(row.title, _negative(verdict.difference), ruler, _speed(group, ground))
+        made.append(
+            Cell(
+                row,
+                *place,
+                word=OPEN if verdict is None else verdict.verdict,
+                verdict=verdict,
+                group=group,
+                losses={} if group is None else {one.job.seed: _loss(one, records) for one in group.runs},
+                baseline=np.zeros(0) if ground is None else np.array([_loss(one, records) for one in ground.runs]),
+                rate_note=_rate_note(atlas, records, row, group, base),
+                curve=curve_of(atlas, records, row.name, base),
+                worth=worth,
+                parameters=facts.get("parameters"),
+                flops=facts.get("flops"),
+                speed=_speed(group, ground),
+                base_rate=1.0 if ground is None else ground.rate,
+                matched=facts.get("matched", {}),
+                others=tuple(_others(atlas, records, groups, row, place, group, margin)),
+            )
+        )
+    return made
+
+
+def _group_for(row: Row, ground: Group | None, groups: Sequence[Group]) -> Group | None:
+    """The largest group that was run against this baseline; of several rates the last tuned one has as many seeds."""
+    if ground is None:
+        return None
+    own = [one for one in groups if one.machine == ground.machine and one.against == ground.against]
+    return max(own, key=lambda one: (len(one.runs), one.files[-1]), default=None)
+
+
+def _judge(
+    atlas: Atlas,
+    records: Records,
+    rows: Sequence[Row],
+    chosen: Mapping[str, Group | None],
+    ground: Group | None,
+    where: tuple[str, str],
+    margin: float,
+) -> dict[str, Verdict]:
+    """The verdicts of a family; rows that were not run count in its correction."""
+    size, base = where
+    if ground is None:
+        return {}
+    looks, paired = tuple(atlas.protocol.looks), atlas.protocol.sizes[size].design == "paired"
+    weights = np.asarray(records.texts[ground.documents]["weights"], dtype=np.float64)
+    if len(ground.runs) < (looks[0] if paired else atlas.protocol.bank):
+        return {}
+
+    def of_runs(name: str, runs: Sequence[TrialRecord]) -> Trials:
+        values = [np.full(len(weights), np.nan) if one.values is None else one.values for one in runs]
+        problems = {at: Problem(one.problem) for at, one in enumerate(runs) if one.problem is not None}
+        return Trials(name, np.array(values).reshape(len(runs), len(weights)), problems)
+
+    trials, base_labels = [], tuple(one.job.seed for one in ground.runs)
+    for row in rows:
+        group, leak = chosen[row.name], records.variants.get((row.name, size, base, ground.machine), {}).get("leak")
+        runs = () if group is None else group.runs
+        if leak:
+            values, problems = np.full((looks[0], len(weights)), np.nan), dict.fromkeys(range(looks[0]), Problem.LEAK)
+            trials.append(Trials(row.name, values, problems, leak=str(leak)))
+            continue
+        trials.append(of_runs(row.name, runs))
+    rules = Rules(looks, LOSS, margin, by_pairs=paired)
+    judged = decide(
+        of_runs(BASELINE, ground.runs),
+        trials,
+        rules,
+        weights=weights,
+        labels=base_labels if paired else None,
+        base_labels=base_labels,
+    )
+    ran = {one.name for one in trials if one.seeds >= looks[0] or one.problems}
+    return {one.variant: one for one in judged if one.variant in ran}
+
+
+def _negative(difference: Estimate) -> Estimate:
+    """The gain of a difference in loss."""
+    value, low, high = (None if end is None else -end for end in (difference.value, difference.high, difference.low))
+    return Estimate(value, low, high, difference.n)
+
+
+def _baseline_at(atlas: Atlas, chosen: Mapping[str, Group | None], ground: Group | None, size: str) -> Group | None:
+    """The baseline on the rows' own seeds."""
+    return ground if atlas.protocol.sizes[size].design == "paired" else chosen.get(COPY)
+
+
+def _ruler(atlas: Atlas, records: Records, chosen: Mapping[str, Group | None], ground: Group | None, size: str) -> Ruler | None:
+    """The baseline at several numbers of steps, by seed; None before two of them have run."""
+    points = {1.0: _baseline_at(atlas, chosen, ground, size)}
+    points |= {factor: chosen.get(name) for name, factor in RULERS.items()}
+    losses = {
+        factor: {one.job.seed: _loss(one, records) for one in group.runs}
+        for factor, group in points.items()
+        if group is not None
+    }
+    if 1.0 not in losses or len(losses) < 2:
+        return None
+    shared = sorted(set.intersection(*(set(own) for own in losses.values())))
+    values = np.array([[losses[factor][seed] for factor in sorted(losses)] for seed in shared])
+    steps = atlas.protocol.sizes[size].steps
+    usable = len(shared) > 1 and np.isfinite(values).all()
+    return Ruler(tuple(round(factor * steps) for factor in sorted(losses)), values, steps) if usable else None
+
+
+def _facts(records: Records, row: str, size: str, base: str, machine: str | None) -> dict[str, Any]:
+    """Cost over the baseline's, and the matched width."""
+    own = records.variants.get((row, size, base, machine or ""))
+    other = records.variants.get((BASELINE, size, base, machine or ""))
+    if own is None or other is None:
+        return {}
+    found = {key: own[of] / other[of] for key, of in (("parameters", "parameters"), ("flops", "step_flops")) if other.get(of)}
+    return {**found, "matched": own.get("matched", {})}
+
+
+def _speed(group: Group | None, ground: Group | None) -> float | None:
+    """Tokens per second over the baseline's, medians; runs shared the machine with others."""
+    rates = [[one.tokens_per_second for one in own.runs if one.tokens_per_second] for own in (group, ground) if own is not None]
+    return float(np.median(rates[0]) / np.median(rates[1])) if len(rates) == 2 and all(rates) else None
+
+
+def _rate_note(atlas: Atlas, records: Records, row: Row, group: Group | None, base: str) -> str:
+    """Whether the rate of a cell was tuned, in words."""
+    curve = curve_of(atlas, records, row.name, base)
+    if row.role != "row":
+        return "the baseline's rate"
+    if curve is None or curve.best is None:
+        return "not tuned: the baseline's rate" + (f" times {row.rate:g}" if row.rate != 1.0 else "")
+    edge = "; at the edge of the rates tried" if curve.next_rate is not None else ""
+    if group is not None and abs(math.log2(curve.best / group.rate)) > HALF_STEP + 0.01:
+        return f"tuned rate {curve.best:g} not run yet; this cell has rate {group.rate:g}{edge}"
+    return f"tuned: best at {curve.best:g} times the size's rate, over {len(curve.rates)} rates with 4 seeds each{edge}"
+
+
+def _others(
+    atlas: Atlas,
+    records: Records,
+    groups: Mapping[tuple[str, str, str, str], list[Group]],
+    row: Row,
+    place: tuple[str, str, str],
+    group: Group | None,
+    margin: float,
+) -> Iterable[str]:
+    """Results of the same cell by other code, machines or rates, a sentence each; they stay beside the first."""
+    for other in groups.get((row.name, *place), []):
+        ground = next(
+            (one for one in groups.get((BASELINE, *place), []) if (one.machine, one.against) == (other.machine, other.against)),
+            None,
+        )
+        if group is None or other == group or ground is None:
+            continue
+        found = _judge(atlas, records, [row], {row.name: other}, ground, place[1:], margin).get(row.name)
+        word = OPEN if found is None else found.verdict
+        yield f"{word} with rate {other.rate:g} and {len(other.runs)} seeds, machine {other.machine} ({', '.join(other.files)})"
+
+
+def _with_trends(atlas: Atlas, records: Records, found: dict[tuple[str, str, str, str], Cell], margin: float) -> list[Cell]:
+    """Adds to every cell the trend of its row on its text, where two sizes or more have runs."""
+    changes: dict[tuple[str, str], list[AtSize]] = {}
+    for (name, text, size, base), cell in found.items():
+        if base != "modern" or cell.group is None or cell.verdict is None:
+            continue
+        paired = atlas.protocol.sizes[size].design == "paired"
+        reference = _runs_of(records, BASELINE if paired else COPY, cell.group)
+        d = [
+            one.values - reference[one.job.seed]
+            for one in cell.group.runs
+            if one.values is not None and one.job.seed in reference
+        ]
+        parameters = records.variants.get((BASELINE, size, base, cell.group.machine), {}).get("parameters")
+        if d and parameters and cell.word != "invalid" and cell.row.role == "row":
+            changes.setdefault((text, name), []).append(AtSize(parameters, np.array(d)))
+    trends: dict[tuple[str, str], Trend] = {}
+    for text in {text for text, _ in changes}:
+        own = {name: sizes for (where, name), sizes in changes.items() if where == text and len(sizes) > 1}
+        documents = next(cell.group.documents for (_, where, _, _), cell in found.items() if where == text and cell.group)
+        weights = np.asarray(records.texts[documents]["weights"], dtype=np.float64)
+        for one in trends_over_size(own, LOSS, margin, weights=weights) if own else ():
+            trends[text, one.variant] = one
+    return [replace(cell, trend=trends.get((cell.text, cell.row.name))) for cell in found.values()]
+
+
+def _runs_of(records: Records, row: str, like: Group) -> dict[int, Floats]:
+    """Values by seed of another row's runs that belong with a group."""
+    runs = records.select(row=row, text=like.text, size=like.size, base=like.base, area="trial")
+    same = (one for one in runs if (one.machine, one.against) == (like.machine, like.against) and one.values is not None)
+    return {one.job.seed: one.values for one in same if one.values is not None}

@@ -1,0 +1,203 @@
+"""``glassformer atlas``: which published changes of a Transformer hold here, how large they are, and how to add one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from glassformer.cli.console import out, print_json, print_table, remarks, say
+from glassformer.cli.options import Json, Plugin, Set, changes_of
+from glassformer.foundation.errors import RunError, UnknownName, UsageError
+
+if TYPE_CHECKING:
+    from glassformer.atlas.cells import Cell
+    from glassformer.atlas.records import Records
+
+app = typer.Typer(
+    help="What changed a Transformer, and whether it did here: published changes with their verdicts.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+RecordsOption = Annotated[
+    list[Path] | None,
+    typer.Option("--records", metavar="PATH", help="Portions or folders of them, besides those of the package. Repeatable."),
+]
+Margin = Annotated[float | None, typer.Option("--margin", help="Judge with another margin than 0.01 nats per byte.")]
+RowArgument = Annotated[str, typer.Argument(metavar="ROW", help="The name of a row (`glassformer atlas list`).")]
+
+
+def _records(more: list[Path] | None) -> Records:
+    from glassformer.atlas.records import Records, records_folder
+
+    return Records.load([records_folder(), *(more or [])])
+
+
+def _cells(records: list[Path] | None, margin: float | None) -> list[Cell]:
+    from glassformer.atlas.cells import cells
+    from glassformer.atlas.protocol import Atlas
+
+    return cells(Atlas.load(), _records(records), margin)
+
+
+def _figure(cell: Cell) -> str:
+    """``better -0.031``, or *open*."""
+    value = cell.difference.value
+    return cell.word if value is None else f"{cell.word} {value:+.4f}"
+
+
+@app.command("list")
+def list_command(records: RecordsOption = None, margin: Margin = None, json: Json = False) -> None:
+    """Every row with its word on each text, at the smallest size that was run."""
+    found = _cells(records, margin)
+    if json:
+        print_json([cell.to_dict() for cell in found])
+        return
+    columns = sorted({(cell.size, cell.text) for cell in found}, key=lambda one: (one[0] != "XS", one))
+    by_row: dict[str, dict[tuple[str, str], Cell]] = {}
+    for cell in found:
+        by_row.setdefault(cell.row.name, {})[cell.size, cell.text] = cell
+    order = sorted(by_row.values(), key=lambda own: next(iter(own.values())).row.family)
+    rows = []
+    for own in order:
+        row = next(iter(own.values())).row
+        rows.append([row.name, str(row.year), row.family, *(_figure(own[at]) if at in own else "" for at in columns)])
+    print_table("Differences in nats per byte; less is better", ["row", "year", "family", *map(" ".join, columns)], rows)
+    say("One row: glassformer atlas show ROW. The page: glassformer atlas page.")
+
+
+@app.command("show")
+def show_command(row: RowArgument, records: RecordsOption = None, margin: Margin = None, json: Json = False) -> None:
+    """A row: its claim, where ours differs, and its cells with sentences and commands."""
+    from glassformer.atlas.protocol import Atlas
+
+    about = Atlas.load().row(row)
+    found = [cell for cell in _cells(records, margin) if cell.row.name == row]
+    if json:
+        print_json({"row": about.to_dict(), "cells": [cell.to_dict() for cell in found]})
+        return
+    lines = [f"{about.title} ({about.source})", f"Claim ({about.kind}): {about.claim}"]
+    lines += [f"Equation: {about.equation}"] if about.equation else []
+    lines += [f"Differs from the paper: {about.deviations}"] if about.deviations else []
+    lines += [f"Claim not testable here: {about.untestable}"] if about.untestable else []
+    for cell in found:
+        lines += ["", f"{cell.text}, {cell.size}: {_figure(cell)}"]
+        lines += [cell.verdict.sentence] if cell.verdict is not None else []
+        lines += [f"Rate: {cell.rate_note}."] if cell.group is not None else []
+        lines += [one.sentence for one in (cell.worth, cell.trend) if one is not None]
+        lines += [f"Also: {other}." for other in cell.others]
+        lines += [f"Command: {cell.command}"]
+    out().print("\n".join(lines), markup=False)
+
+
+@app.command("plan")
+def plan_command(
+    records: RecordsOption = None,
+    seconds: Annotated[
+        float | None, typer.Option("--seconds", help="Seconds a run takes; by default as in the records.")
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", metavar="N", min=1, help="Runs side by side.")] = 12,
+    json: Json = False,
+) -> None:
+    """What is open, and about how many minutes it would take."""
+    from statistics import median
+
+    from glassformer.atlas.protocol import Atlas
+
+    atlas, known = Atlas.load(), _records(records)
+    took = {
+        size: median(one.seconds for one in known.trials.values() if one.job.size == size and one.seconds)
+        for size in {one.job.size for one in known.trials.values() if one.seconds}
+    }
+    cells = [cell for cell in _cells(records, None) if cell.word == "open"]
+    rows = []
+    for size in dict.fromkeys(cell.size for cell in cells):
+        own = [cell for cell in cells if cell.size == size]
+        runs = sum(len(atlas.seeds(cell.row.name, size)) for cell in own)
+        each = seconds or took.get(size)
+        minutes = None if each is None else runs * each / jobs / 60
+        rows.append({"size": size, "cells": len(own), "runs": runs, "seconds_per_run": each, "minutes": minutes})
+    if json:
+        print_json({"open": rows, "jobs": jobs})
+        return
+    texts = [[str(one[key]) if not isinstance(one[key], float) else f"{one[key]:.1f}" for key in one] for one in rows]
+    print_table(f"Open cells, with {jobs} runs side by side", ["size", "cells", "runs", "s a run", "minutes"], texts)
+
+
+@app.command("run")
+def run_command(
+    out_file: Annotated[
+        Path, typer.Option("--out", metavar="FILE", help="The portion to write (appended to where it exists).")
+    ],
+    minutes: Annotated[
+        float | None, typer.Option("--minutes", help="Of the clock; no run is begun that would end later.")
+    ] = None,
+    row: Annotated[list[str] | None, typer.Option("--row", help="Only this row, with its baseline. Repeatable.")] = None,
+    text: Annotated[list[str] | None, typer.Option("--text", help="With --row: on this text. Repeatable.")] = None,
+    size: Annotated[str, typer.Option("--size", help="With --row: at this size.")] = "XS",
+    rate: Annotated[float | None, typer.Option("--rate", help="With --row: learning rate, times the size's.")] = None,
+    base_rate: Annotated[float | None, typer.Option("--base-rate", help="The baseline's rate, times the size's.")] = None,
+    seeds: Annotated[int | None, typer.Option("--seeds", metavar="N", min=1, help="With --row: runs of the row.")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", metavar="N", min=1, help="Runs side by side.")] = None,
+    steps: Annotated[
+        int | None, typer.Option("--steps", metavar="N", min=2, help="In place of the protocol's; other cells.")
+    ] = None,
+    set: Set = None,
+    records: RecordsOption = None,
+    plugin: Plugin = None,
+) -> None:
+    """Run what is open, most useful first, or single rows; each finished run is written to FILE at once."""
+    from glassformer.atlas.protocol import Atlas
+    from glassformer.atlas.records import Records
+    from glassformer.atlas.running import Portion, local_executor
+    from glassformer.foundation.plugins import load_plugins
+
+    load_plugins(plugin or [])
+    atlas = Atlas.load(changes_of(set), steps)
+    for name, known in ((size, atlas.protocol.sizes), *((one, atlas.protocol.texts) for one in text or ())):
+        if name not in known:
+            raise UnknownName("the atlas", name, known)
+    if not row and (text or rate or seeds):
+        raise UsageError("--text, --rate and --seeds belong to --row; name a row.", reason="no-row")
+    texts = text or list(atlas.protocol.texts)
+    cells = [(atlas.row(name).name or name, where, size) for name in row or () for where in texts]
+    # single rows are run from nothing, so that a printed command is a test of its cell
+    places = [*(records or []), *([out_file] if out_file.exists() else [])]
+    known_records = Records.load(places) if row else _records(places)
+    out_file.parent.mkdir(parents=True, exist_ok=True)
+    with out_file.open("a", encoding="utf-8") as stream:
+        portion = Portion(
+            atlas,
+            known_records,
+            stream,
+            lambda logs: local_executor(jobs, logs),
+            minutes=minutes,
+            plugins=[str(file.resolve()) for file in plugin or ()],
+            watch=remarks(),
+            base_rate=base_rate,
+        )
+        portion.run(cells, seeds, rate)
+    say(f"{portion.done} runs in {portion.seconds:.0f} s; {out_file}. To store them: glassformer atlas add {out_file}")
+
+
+@app.command("add")
+def add_command(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A portion that `atlas run` wrote.")],
+    folder: Annotated[Path | None, typer.Option("--to", metavar="FOLDER", help="Where to; by default the package's.")] = None,
+    json: Json = False,
+) -> None:
+    """Add a portion to the records. Nothing is replaced; runs that disagree stay side by side and are named."""
+    from glassformer.atlas.records import add, records_folder
+
+    added = add(file, folder or records_folder())
+    different = [f"{new.job.label} ({old.file})" for old, new in added.contradictions]
+    if json:
+        print_json({"file": added.file and str(added.file), "new": added.new, "known": added.known, "different": different})
+    else:
+        out().print(f"{added.new} runs are new, {added.known} were there already. {added.file or ''}", markup=False)
+    if different:
+        raise RunError(
+            f"{len(different)} runs gave other values than before; both stay: {'; '.join(different)}.",
+            reason="different-values",
+        )
