@@ -1,5 +1,4 @@
-"""A variant before training, counted on the built network and on batches that are really drawn; nothing is taken from what its
-config states.
+"""A variant before training -> what it costs, counted on the built network and on batches that are really drawn.
 
 One eager step runs with torch's FLOP counter, its attention by the definition. The start, the order of the data and whether the
 training text is the judged text are summarised, so that a change can be compared with the baseline (variant_facts.py).
