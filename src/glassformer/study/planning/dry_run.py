@@ -12,7 +12,7 @@ from glassformer.recipe import Recipe
 from glassformer.recipe_cost import Plan, plan_with, with_time
 from glassformer.study.planning.plan import StudyPlan
 from glassformer.study.planning.planned_study import PlannedStudy
-from glassformer.study.planning.variant_data import prepare_each
+from glassformer.study.planning.variant_data import matched, prepare_each
 from glassformer.study.statistics.selection_variance import affects_cost
 
 
@@ -91,18 +91,26 @@ def estimate_study(planned: PlannedStudy, jobs: int | None = None) -> StudyEstim
     plan, resolve = planned.plan, planned.resolve
     recipes = {name: Recipe.parse(resolve(plan.settings(name))) for name in plan.variants}
     prepared = prepare_each(recipes)
+    notes, adapted = list(planned.notes), dict[str, dict[str, Any]]()
+    for name in plan.variants:
+        adapted[name], more = matched(plan, name, recipes, prepared)
+        notes += more
+    recipes = {name: Recipe.parse(resolve({**plan.settings(name), **adapted[name]})) for name in recipes}
     parameters, seconds, tuned = dict[str, int](), dict[str, float](), dict[str, list[float]]()
     for name, recipe in recipes.items():
         data = prepared[name]
         found = with_time(plan_with(recipe, data), data)
-        parameters[name], seconds[name] = found.cost.parameters, found.seconds or 0.0
+        shapes = recipe.model.shapes(data.tokenizer.size, outputs=recipe.objective.outputs(data))
+        parameters[name], seconds[name] = sum(one.numel() for one in shapes.parameters()), found.seconds or 0.0
         points = [
-            plan_with(Recipe.parse(resolve({**plan.settings(name), **one})), data) if affects_cost(one) else found
+            plan_with(Recipe.parse(resolve({**plan.settings(name), **adapted[name], **one})), data)
+            if affects_cost(one)
+            else found
             for one in plan.tuning_points(name)
         ]
         tuned[name] = [seconds[name] * _work(point) / _work(found) for point in points]
     runs = max(len(parameters) * plan.all_looks[-1], len(plan.tuning_trials()))  # tuning and comparison never overlap
-    return StudyEstimate(plan, planned.notes, parameters, seconds, min(jobs or cores(), runs), tuned)
+    return StudyEstimate(plan, tuple(notes), parameters, seconds, min(jobs or cores(), runs), tuned)
 
 
 def _work(plan: Plan) -> int:
