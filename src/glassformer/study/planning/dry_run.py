@@ -21,7 +21,7 @@ from glassformer.recipe import Recipe
 from glassformer.recipe_cost import Plan, plan_with, with_time
 from glassformer.study.planning.plan import StudyPlan
 from glassformer.study.planning.planned_study import PlannedStudy
-from glassformer.study.planning.variant_data import prepare_each
+from glassformer.study.planning.variant_data import matched, prepare_each
 from glassformer.study.statistics.selection_variance import affects_cost
 from glassformer.training.parallel.plan import LAUNCHED_IN, ScalePlan
 
@@ -208,6 +208,11 @@ def estimate_study(
     plan, resolve = planned.plan, planned.resolve
     recipes = {name: Recipe.parse(resolve(plan.settings(name))) for name in plan.variants}
     prepared = prepare_each(recipes)
+    notes, adapted = list(planned.notes), dict[str, dict[str, Any]]()
+    for name in plan.variants:
+        adapted[name], more = matched(plan, name, recipes, prepared)
+        notes += more
+    recipes = {name: Recipe.parse(resolve({**plan.settings(name), **adapted[name]})) for name in recipes}
     parameters, seconds, tuned = dict[str, int](), dict[str, float](), dict[str, list[float]]()
     spans: list[tuple[float, float]] = []
     for name, recipe in recipes.items():
@@ -222,15 +227,18 @@ def estimate_study(
             ends = low + START[0], max(high, found.steps * LAUNCHED_IN) + START[1]
             seconds[name] = 0.5 * sum(ends)
             spans.append((ends[0] / seconds[name], ends[1] / seconds[name]))
-        parameters[name] = found.cost.parameters
+        shapes = recipe.model.shapes(data.tokenizer.size, outputs=recipe.objective.outputs(data))
+        parameters[name] = sum(one.numel() for one in shapes.parameters())
         points = [
-            plan_with(Recipe.parse(resolve({**plan.settings(name), **one})), data) if affects_cost(one) else found
+            plan_with(Recipe.parse(resolve({**plan.settings(name), **adapted[name], **one})), data)
+            if affects_cost(one)
+            else found
             for one in plan.tuning_points(name)
         ]
         tuned[name] = [seconds[name] * _work(point) / _work(found) for point in points]
     runs = max(len(parameters) * plan.all_looks[-1], len(plan.tuning_trials()))  # tuning and comparison never overlap
     span = (min(low for low, _ in spans), max(high for _, high in spans)) if spans else (1.0, 1.0)
-    return StudyEstimate(plan, planned.notes, parameters, seconds, min(jobs or cores(), runs), tuned, span)
+    return StudyEstimate(plan, tuple(notes), parameters, seconds, min(jobs or cores(), runs), tuned, span)
 
 
 def _work(plan: Plan) -> int:
