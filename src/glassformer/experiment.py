@@ -238,7 +238,7 @@ def train(
             )
 
         # The step, in the fastest form that this machine and the length of the run (or of its study) allow; also tested.
-        batches = batches_of(recipe, data)
+        batches = network.training_batches(batches_of(recipe, data), recipe.seed)
         steps = number_of_steps(recipe, batches)
         if checkpoint is not None and checkpoint.step > steps:
             raise ConfigError(
