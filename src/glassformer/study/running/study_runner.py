@@ -152,7 +152,12 @@ class StudyRunner:
         """Cost and checks of these variants, with the settings from matching and tuning."""
         tasks = [Task("inspect", name, {**self._task_context(), "recipe": self._recipe(name)}) for name in names]
         for task, answer in self._run_tasks(tasks):
-            self.facts[task.label] = self.facts[task.label].inspected(answer)
+            try:
+                self.facts[task.label] = self.facts[task.label].inspected(answer)
+            except RunError as error:
+                if task.label == BASE:
+                    raise
+                self.facts[task.label] = self.facts[task.label].uninspected(str(error))
 
     def _choose_design(self) -> None:
         """Paired, or against stored runs of the baseline: chosen once, before the first trial, and written into the plan."""
