@@ -58,9 +58,10 @@ class StudyRunner:
         baseline: str = "paired",
         minutes: float | None = None,
         callbacks: Sequence[Callback] = (),
+        processes: int = 1,
     ) -> None:
         """``store``: the cache of finished trials. ``baseline``: the design of a new study (paired, bank). ``minutes``: of the
-        clock; after them no further trial is started."""
+        clock; after them no further trial is started. ``processes``: of one trial."""
         self.plan, self.directory, self.resolve, self.watch = plan, directory, resolve, watch
         self.plugins = [str(Path(plugin).resolve()) for plugin in plugins]
         self.baseline = baseline
@@ -68,7 +69,7 @@ class StudyRunner:
         self._point_facts: dict[tuple[str, int], Facts] = {}
         """Of tuning points that make another model than their variant's, by variant and number of the point."""
         self.failures: dict[tuple[str, int], str] = {}
-        self.callbacks = callbacks
+        self.callbacks, self.processes = callbacks, processes
         self._make_executor = executor
         self._executor: Executor | None = None
         self._store = None if store is None else StudyStore(store, plan, directory, self.facts, self._recipe_of, watch)
@@ -409,6 +410,7 @@ class StudyRunner:
             "check_trained": self.plan.checks_trained(trial),
             "store": self._store is not None,
             "planned_flops": planned,
+            "processes": self.processes,
             "travels": self.directory.mark_for_nodes() if self._get_executor().travels else None,
         }
         return Task("trial", trial.label, values)
