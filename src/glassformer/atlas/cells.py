@@ -55,8 +55,8 @@ class Curve:
         lowest = min(usable, key=lambda one: float(np.mean(one[1])))[0]
         at = lowest
         if len(usable) > 2:
-            bend, slope, _ = np.polyfit(x, y, 2)
-            at = -slope / (2.0 * bend) if bend > 0.0 else lowest
+            curvature, slope, _ = np.polyfit(x, y, 2)
+            at = -slope / (2.0 * curvature) if curvature > 0.0 else lowest
         at = min(max(at, usable[0][0]), usable[-1][0])
         return float(f"{2.0 ** (round(at / HALF_STEP) * HALF_STEP):.4g}")
 

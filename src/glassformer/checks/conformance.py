@@ -19,7 +19,7 @@ from typing import Any
 
 import safetensors.torch
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.checks.check import check_model
@@ -28,13 +28,12 @@ from glassformer.checks.forward_passes import largest
 from glassformer.checks.subject import our_subject
 from glassformer.foundation.errors import CheckFailed, ConfigError, UsageError
 from glassformer.foundation.registry import Slot
-from glassformer.model.accounting import PartCost, parts_of
+from glassformer.model.accounting import PartCost, looked_at, parts_of
 from glassformer.model.config import LISTS, ModelConfig
 from glassformer.model.losses import summed_cross_entropy
 from glassformer.model.network import MODELS
 from glassformer.model.own_losses import OwnLosses
 from glassformer.model.slots import EMBEDDINGS, MIXERS, POSITIONS, PartConfig
-from glassformer.model.tap import Tap
 from glassformer.model.transformer import Transformer
 
 SIZES = {"width": 12, "heads": 3, "layers": 2, "context": 11}
@@ -480,16 +479,6 @@ REQUIREMENTS: dict[str, Callable[[VariantExample], None]] = {
     "file": check_save_and_load,
     "learns": check_learning,
 }
-
-
-@contextmanager
-def looked_at(model: nn.Module) -> Iterator[None]:
-    """Inside the ``with`` every tap has a hook, so every mixer runs its reference implementation."""
-    with ExitStack() as stack:
-        for module in model.modules():
-            if isinstance(module, Tap):
-                stack.callback(module.register_forward_hook(lambda tap, inputs, output: None).remove)
-        yield
 
 
 @contextmanager
