@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.encoders import make_folder
 
 import glassformer as gf
 from glassformer.foundation.errors import ConfigError, GlassformerError, UsageError
@@ -250,6 +251,7 @@ def test_more_processes(start, alone, tmp_path, processes: int) -> None:
     assert figures(run) == figures(alone)
 
 
+LETTERS = [*"abcd", *(f"w{n}" for n in range(4, 20))]  # words of the tiny encoder too
 WORLD = {"data.set": {"kind": "world", "people": 40, "sound": 0.5, "seed": 0}}
 OBJECTIVES = {
     "masked": ("docstrings-char", {"objective": "masked", "model.causal": False}),
@@ -257,6 +259,8 @@ OBJECTIVES = {
     "answers, after a parent": ("world-finetune", WORLD),
     "mixture": ("world-mixed", WORLD),
     "labels": ("table", {}),
+    "encoder, full": ("table", {"model.kind": "pretrained", "model.tuning": "full"}),
+    "encoder, LoRA": ("table", {"model.kind": "pretrained", "model.tuning": "lora"}),
     "translate": ("numbers-in-words", {}),
 }
 
@@ -269,10 +273,14 @@ def test_every_objective_gives_the_same_bits_on_1_2_and_4(tmp_path, objective: s
     source, changes = OBJECTIVES[objective]
     if source == "table":
         source, chance = str(tmp_path / "table.csv"), random.Random(1)
-        rows = [f"{''.join(chance.choices('abcd', k=chance.randint(3, 9)))},{chance.choice(['yes', 'no'])}" for _ in range(90)]
+        rows = [
+            f"{' '.join(chance.choices(LETTERS, k=chance.randint(3, 9)))},{chance.choice(['yes', 'no'])}" for _ in range(90)
+        ]
         Path(source).write_text("text,label\n" + "\n".join(rows) + "\n", encoding="utf-8")
-        changes = {"data.label_column": "label", "data.text_column": "text"}
+        changes = {"data.label_column": "label", "data.text_column": "text", **changes}
     small = {"model.width": 16, "model.layers": 2, "model.heads": 2, "model.dropout": 0.1, "training.steps": 4}
+    if "model.kind" in changes:
+        small = {"model.folder": str(make_folder(tmp_path / "encoder")), "model.context": 12, "training.steps": 4}
     small |= {"training.batch_size": 16, "training.pieces": 4, "training.optimizer": optimizer, "evaluation.every": 4}
     found = []
     for number in (1, 2, 4):
