@@ -18,7 +18,9 @@ from glassformer.atlas.records import Records, TrialRecord
 from glassformer.foundation.distributions import Floats
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import LOSS
+from glassformer.study.statistics.corrections import ALPHA
 from glassformer.study.statistics.evidence import Problem, Trials
+from glassformer.study.statistics.meta_analysis import Overall, over_sets
 from glassformer.study.statistics.steps_worth import Ruler, StepsWorth, steps_worth
 from glassformer.study.statistics.trends import AtSize, Trend, trends_over_size
 from glassformer.study.statistics.verdict import Rules, Verdict, decide
@@ -441,3 +443,23 @@ def _runs_of(records: Records, row: str, like: Group) -> dict[int, Floats]:
     runs = records.select(row=row, text=like.text, size=like.size, base=like.base, area="trial")
     same = (one for one in runs if (one.machine, one.against) == (like.machine, like.against) and one.values is not None)
     return {one.job.seed: one.values for one in same if one.values is not None}
+
+
+def over_texts(atlas: Atlas, found: Sequence[Cell], margin: float | None = None) -> dict[str, Overall]:
+    """By row, one verdict over all texts at the smallest size, where every text has one."""
+    size, families = atlas.protocol.tuning_size, dict[str, list[str]]()
+    verdicts = {(cell.text, cell.row.name): cell.verdict for cell in found if cell.size == size and cell.verdict is not None}
+    texts = sorted({text for text, _ in verdicts})
+    for name, row in atlas.rows.items():
+        if len(texts) > 1 and all((text, name) in verdicts for text in texts):
+            families.setdefault(row.family, []).append(name)
+    overall = {}
+    for names in families.values():
+        own = {text: [one for name in names if (one := verdicts[text, name]) is not None] for text in texts}
+        overall |= {one.variant: one for one in over_sets(own, LOSS, margin or atlas.protocol.margin)}
+    return overall
+
+
+def expected_false_words(found: Iterable[Cell]) -> float:
+    """How many cells would be called better or worse by chance if no change did anything: alpha for each family."""
+    return ALPHA * len({(cell.row.family, cell.text, cell.size, cell.base) for cell in found})

@@ -13,6 +13,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TextIO
@@ -73,14 +74,25 @@ class Portion:
 
         ``rate``: of the rows of ``cells``; by default what the records say.
         """
-        self._folder = Path(tempfile.mkdtemp(prefix="glassformer-atlas-"))
-        self._name_machine()
         before = -1
-        try:
+        with self._at_work():
             while self.done > before:  # what a rate curve has changed is run in the next round
                 before = self.done
                 if not all(self._run(jobs) for jobs in (self._cells(cells, seeds, rate) if cells else self._stages())):
                     break
+
+    def run_jobs(self, jobs: Sequence[Job]) -> None:
+        """These jobs and no others."""
+        with self._at_work():
+            self._run(jobs)
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """A folder for the runs, and the name of the machine; afterwards no process is left."""
+        self._folder = Path(tempfile.mkdtemp(prefix="glassformer-atlas-"))
+        self._name_machine()
+        try:
+            yield
         finally:
             if self._made is not None:
                 self._made.close()

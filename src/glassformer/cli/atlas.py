@@ -201,3 +201,95 @@ def add_command(
             f"{len(different)} runs gave other values than before; both stay: {'; '.join(different)}.",
             reason="different-values",
         )
+
+
+@app.command("page")
+def page_command(
+    folder: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where to write the three files.")] = Path("atlas"),
+    records: RecordsOption = None,
+    margin: Margin = None,
+) -> None:
+    """Write the page (one offline HTML file) and the same as JSON and CSV."""
+    from glassformer.atlas.cells import cells
+    from glassformer.atlas.page import document, write
+    from glassformer.atlas.protocol import Atlas
+
+    atlas, known = Atlas.load(), _records(records)
+    found = cells(atlas, known, margin)
+    for file in write(folder, document(atlas, known, found, margin), found):
+        out().print(str(file), markup=False)
+
+
+@app.command("try")
+def try_command(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Your variant, my.py, with its row beside it, my.yaml.")],
+    seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=2, help="Runs of each; a word needs 6.")] = 6,
+    steps: Annotated[int, typer.Option("--steps", metavar="N", min=2, help="Steps of a run.")] = 150,
+    jobs: Annotated[int | None, typer.Option("--jobs", metavar="N", min=1, help="Runs side by side.")] = None,
+    minutes: Annotated[
+        float | None, typer.Option("--minutes", help="Of the clock; no run is begun that would end later.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Conformance, laws and a provisional cell of your own row, on built-in text in minutes."""
+    from glassformer.atlas.running import local_executor
+    from glassformer.atlas.trying import row_file, try_row
+    from glassformer.foundation.plugins import load_plugins
+
+    row_file(file)
+    load_plugins([file])
+    tried = try_row(file, lambda logs: local_executor(jobs, logs), seeds=seeds, steps=steps, minutes=minutes, watch=remarks())
+    if json:
+        print_json(
+            {
+                "row": tried.row.to_dict(),
+                "cell": tried.cell.to_dict(),
+                "provisional": True,
+                "runs": tried.runs,
+                "conformance": tried.held,
+            }
+        )
+        return
+    lines = [f"Conformance: {tried.held} cases held."]
+    lines += [f"{tried.row.title}: {_figure(tried.cell)} (provisional: a miniature on built-in text, {tried.runs} runs)"]
+    lines += [tried.cell.verdict.sentence] if tried.cell.verdict is not None else []
+    cost = {"parameters": tried.cell.parameters, "FLOPs": tried.cell.flops, "tokens per second": tried.cell.speed}
+    lines += [", ".join(f"{name} {100 * (ratio - 1):+.1f} %" for name, ratio in cost.items() if ratio is not None)]
+    out().print("\n".join(lines), markup=False)
+    say(f"{tried.seconds:.0f} s. To propose the row, send {file.name} and {file.with_suffix('.yaml').name} (docs/atlas.md).")
+
+
+@app.command("recheck")
+def recheck_command(
+    out_file: Annotated[Path, typer.Option("--out", metavar="FILE", help="The portion to write.")] = Path("recheck.jsonl"),
+    minutes: Annotated[
+        float | None, typer.Option("--minutes", help="Of the clock; no run is begun that would end later.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", metavar="N", min=1, help="Runs side by side.")] = None,
+    row: Annotated[list[str] | None, typer.Option("--row", help="Only this row. Repeatable.")] = None,
+    records: RecordsOption = None,
+    json: Json = False,
+) -> None:
+    """One seed of every cell again with this version: equal values carry the words over, others are listed."""
+    from glassformer.atlas.protocol import Atlas
+    from glassformer.atlas.rechecking import recheck
+    from glassformer.atlas.running import local_executor
+
+    with out_file.open("a", encoding="utf-8") as stream:
+        found = recheck(
+            Atlas.load(),
+            _records(records),
+            stream,
+            lambda logs: local_executor(jobs, logs),
+            rows=row or (),
+            minutes=minutes,
+            watch=remarks(),
+        )
+    if json:
+        print_json([one.to_dict() for one in found])
+        return
+    for one in found:
+        if one.largest is None or one.largest > 0.0:
+            out().print(f"{one.cell}: {one.sentence}", markup=False)
+    equal = sum(one.largest == 0.0 for one in found)
+    out().print(f"{equal} of {len(found)} cells have equal values: their words stand.", markup=False)

@@ -36,7 +36,7 @@ ABOVE_START = 1.1
 """A mean training loss above this many times the first one is no learning any more."""
 NOTHING, ALL_RIGHT = 0.02, 0.998
 """Nats, and a share of right answers: where a baseline that reads nothing gets there, nothing is left to learn."""
-READ_NOTHING = ("uniform", "unigram", "prior", "majority")
+READ_NOTHING = ("uniform", "unigram", "prior", "majority", "label shares", "mean")
 """Baselines that say the same whatever they read. A bag of words may be perfect on data that are worth learning."""
 RISEN = 0.03
 """A validation loss that rose by more than this share of where the loss began has risen."""
@@ -199,6 +199,8 @@ def _unstable(train: Sequence[tuple[int, float]], facts: Facts) -> Finding | Non
     if len(train) < width:
         return None
     means = np.convolve([value for _, value in train], np.ones(width) / width, mode="valid")
+    if facts.num_outputs == 1:  # a scaled number: the mean has a loss of 1, and a single batch may begin far below it
+        start = max(start, 1.0)
     if means.max() <= ABOVE_START * start:
         return None
     at = train[int(np.argmax(means))][0]
