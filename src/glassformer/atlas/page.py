@@ -28,15 +28,15 @@ def document(atlas: Atlas, records: Records, cells: Sequence[Cell], margin: floa
     rows = [row for row in atlas.rows.values() if any(cell.row.name == row.name for cell in cells)]
     overall = over_texts(atlas, cells, margin)
     protocol = atlas.protocol
-    there = {(cell.size, cell.text) for cell in cells}
-    columns = [(size, text) for size in protocol.sizes for text in protocol.texts if (size, text) in there]
+    there = {(cell.base, cell.size, cell.text) for cell in cells}
+    every = [(base, size, text) for base in protocol.bases for size in protocol.sizes for text in protocol.texts]
     return {
         "title": TITLE,
         "margin": margin or protocol.margin,
-        "baseline": protocol.bases["modern"].title,
+        "bases": {name: base.title for name, base in protocol.bases.items()},
         "texts": {name: {"title": text.title, "about": text.about} for name, text in protocol.texts.items()},
         "sizes": {name: {"title": size.title, "steps": size.steps} for name, size in protocol.sizes.items()},
-        "columns": [{"size": size, "text": text} for size, text in columns],
+        "columns": [dict(zip(("base", "size", "text"), one)) for one in every if one in there],
         "rows": [
             {**row.to_dict(), "bibtex": bibtex(row), "overall": overall[row.name].to_dict() if row.name in overall else None}
             for row in rows
@@ -90,6 +90,7 @@ def to_csv(cells: Sequence[Cell]) -> str:
         "kind",
         "text",
         "size",
+        "base",
         "word",
         "difference",
         "low",
@@ -104,7 +105,7 @@ def to_csv(cells: Sequence[Cell]) -> str:
         known, row, difference = cell.to_dict(), cell.row, cell.difference
         worth = None if cell.worth is None else cell.worth.more_steps.value
         figures = [difference.value, difference.low, difference.high, known["p_corrected"], len(cell.losses), known["rate"]]
-        about = [row.name, row.title, row.slot, row.year, row.kind, cell.text, cell.size, cell.word]
+        about = [row.name, row.title, row.slot, row.year, row.kind, cell.text, cell.size, cell.base, cell.word]
         rest = [cell.rate_note, worth, cell.parameters, cell.flops, cell.speed, cell.command]
         writer.writerow([_short(value) for value in (*about, *figures, *rest)])
     return stream.getvalue()

@@ -29,6 +29,14 @@ def test_runs_time_and_power(tiny, tmp_path, monkeypatch) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_sizes_are_matched_here_too(tiny, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = estimate(tiny, {"model.positions": ["none"]}, seeds=6, match="parameters")
+    base, own = found.parameters.values()
+    assert own == pytest.approx(base, rel=0.01)
+    assert "model.feedforward.inner is set to" in str(found)
+
+
 def test_runs_that_tune_are_counted(tiny, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     tune = {"grid": {"training.lr": [0.1, 0.2, 0.3]}, "seeds": 4}

@@ -90,7 +90,7 @@ class Facts:
 
     def uninspected(self, reason: str) -> Facts:
         """A copy of a change that could not even be inspected: it costs its own verdict, and is not trained."""
-        return replace(self, leak=reason, check=CheckReport("", cannot_tell={"inspection": reason}).to_dict())
+        return replace(self, leak=reason, check=CheckReport("", cannot_tell={"state": reason}).to_dict())
 
     @property
     def adapted(self) -> dict[str, Any]:
