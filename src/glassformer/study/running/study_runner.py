@@ -1,6 +1,6 @@
 """The main loop of a study: inspect the variants, tune them, then run the trials of one look after the other.
 
-Progress is read from the study's folder, never kept in memory alone, so a killed study resumes where it stopped. This module
+Progress is read from the study's folder, never held in memory alone, so a killed study resumes where it stopped. This module
 only schedules: executors run the trials, and ``verdict`` judges them.
 """
 
@@ -509,6 +509,6 @@ class StudyRunner:
                 progress.start(trials[event.task.label]) if isinstance(event, Started) else progress.report()
         if self._stop.requested:
             raise Interrupted(
-                "Stopped; finished trials are kept, and the same command resumes from there.",
+                "Stopped; finished trials are stored, and the same command resumes from there.",
                 signal_number=self._stop.number or 2,
             )
