@@ -49,7 +49,9 @@ def entry(item: dict[str, Any]) -> str:
 
 def page(exercise: dict[str, Any]) -> str:
     others = "[All items](index.md) · [what was published, what we found](../systems.md)"
-    return "\n".join([NOTE + f"# {exercise['title']}\n", exercise["about"] + "\n", others + "\n", *map(entry, exercise["items"])])
+    return "\n".join(
+        [NOTE + f"# {exercise['title']}\n", exercise["about"] + "\n", others + "\n", *map(entry, exercise["items"])]
+    )
 
 
 def index() -> str:

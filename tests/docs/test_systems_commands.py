@@ -77,7 +77,7 @@ def write_sets(folder: Path) -> None:
         "names/wiki.txt": [f"{name}. Where? {name} was born in {places[at % 4]} ." for at, name in enumerate(people)],
         "names/train.tsv": asked[:24],
         "names/dev.tsv": asked[24:],
-        "names/test_inputs.tsv": ["Where was Gus Field born?"],
+        "names/test_inputs.tsv": ["Where was Ada Lund born?"],
         "sst2/test.txt": [f"{at % 2} {line}" for at, line in enumerate(lines[30:50])],
         **{
             f"multi30k/{name}.{side}": [f"{'die' if side == 'de' else 'the'} {line}" for line in lines[:many]]
@@ -108,7 +108,7 @@ def short(line: str, encoder: Path) -> list[str]:
     """The command's words, with flags that make it short."""
     words, sets = shlex.split(os.path.expandvars(line.removeprefix("glassformer "))), dict[str, Any]()
     verb, name, *rest = [*words, ""]
-    if name.startswith(ENCODERS) or (verb, name) == ("data", "show") and rest[0].startswith(ENCODERS):
+    if name.startswith(ENCODERS) or ((verb, name) == ("data", "show") and rest[0].startswith(ENCODERS)):
         sets |= {"model.folder": encoder, "model.context": 8}
     if verb == "compare":
         words += ["--dry-run"]
@@ -124,7 +124,14 @@ def short(line: str, encoder: Path) -> list[str]:
         }
         sizes = ["--width", "16", "--layers", "1", "--heads", "2"] if name != "attention" else []
         words = [verb, name, *[word for word in rest if word and name != "attention"], *small[name], *sizes]
-    return [*words, *(word for key, value in sets.items() for word in ("--set", f"{key}={value}"))]
+    gone = {*sets, "training.epochs"} if "training.steps" in sets else {*sets}
+    kept = [
+        word
+        for at, word in enumerate(words)
+        if not (word == "--set" and words[at + 1].split("=")[0] in gone)
+        and not (at and words[at - 1] == "--set" and word.split("=")[0] in gone)
+    ]
+    return [*kept, *(word for key, value in sets.items() for word in ("--set", f"{key}={value}"))]
 
 
 @pytest.fixture(scope="module")
