@@ -1,9 +1,9 @@
-"""docs/exercises.yaml and the records in docs/measurements -> docs/exercises: a page for each exercise, and the index of all items.
+"""docs/exercises.yaml and the records in docs/measurements -> docs/exercises: a page for each exercise, and the index.
 
     python docs/make_exercises.py
 
-An item has a question, the commands that answer it, an answer with our figures (``FILE#path``, as in systems.yaml) and a result of one
-line. Commands are run by tests/docs/test_systems_commands.py; those under ``refused`` must be refused. Trains nothing.
+An item has a question, the commands that answer it, an answer with our figures (``FILE#path``, as in systems.yaml) and a result
+of one line. Commands are run by tests/docs/test_systems_commands.py; those under ``refused`` must be refused. Trains nothing.
 """
 
 from __future__ import annotations
@@ -60,8 +60,9 @@ def index() -> str:
     missing = [item for item in all_items if "missing" in item]
     parts = [
         NOTE + "# The exercises, question by question\n",
-        f"{len(all_items)} questions of six exercises about the Transformer, each with a command and a result; the question links to the whole answer. Every command is run by a test in a short form. "
-        "Figures of ours carry a 95 % interval and come from [measurements](../measurements); [the summary](../systems.md) compares them with what was published.\n",
+        f"{len(all_items)} questions of six exercises about the Transformer, each with a command and a result; the question "
+        "links to the whole answer. Every command is run by a test in a short form. Figures of ours carry a 95 % interval and come "
+        "from [measurements](../measurements); [the summary](../systems.md) compares them with what was published.\n",
         "Set `GLASSFORMER_DATA` to the folder with the data (`glassformer data list`). "
         f"{len(missing)} items need weights or a file that could not be had offline; each names the line that uses them.\n",
     ]
