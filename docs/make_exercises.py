@@ -61,8 +61,8 @@ def index() -> str:
     parts = [
         NOTE + "# The exercises, question by question\n",
         f"{len(all_items)} questions of six exercises about the Transformer, each with a command and a result; the question "
-        "links to the whole answer. Every command is run by a test in a short form. Figures of ours carry a 95 % interval and come "
-        "from [measurements](../measurements); [the summary](../systems.md) compares them with what was published.\n",
+        "links to the whole answer. Every command is run by a test in a short form. Figures of ours carry a 95 % interval and "
+        "come from [measurements](../measurements); [the summary](../systems.md) compares them with what was published.\n",
         "Set `GLASSFORMER_DATA` to the folder with the data (`glassformer data list`). "
         f"{len(missing)} items need weights or a file that could not be had offline; each names the line that uses them.\n",
     ]
