@@ -1,9 +1,9 @@
 """Requests to a classifier: one text by plain transformers, by ``run.predict`` and by ``serve --api``, in turns in one run;
 then a load test of the endpoint: many clients at once, no request lost, memory before and after.
 
-    python bench/classifier_requests.py RUN [--rounds 100] [--clients 50] [--requests 20]
+    python bench/classifier_requests.py RUN [--rounds 100] [--clients 50] [--requests 20] [--loads 3]
 
-RUN: a classifier with ``model.pool: own``. Prints one JSON document.
+RUN: a classifier with ``model.pool: own``; with ``--rounds 0``, the load test alone, any run. Prints one JSON document.
 """
 
 from __future__ import annotations
@@ -106,20 +106,44 @@ async def load_test(address: str, token: str, *, clients: int, requests: int) ->
     }
 
 
+def beside_plain(run: Any, folder: Path, ready: dict[str, Any], rounds: int, pid: int) -> dict[str, Any]:
+    """One text by each way in turns, the largest difference of a probability, memory."""
+    import httpx
+
+    http = httpx.Client(headers={"Authorization": f"Bearer {ready['token']}"}, timeout=60)
+    transformers = plain(folder)
+
+    def by_http(text: str) -> Any:
+        return http.post(ready["address"], json={"texts": [text]}).raise_for_status().json()["predictions"][0]
+
+    ways = {"plain transformers": transformers, "run.predict": lambda text: run.predict([text]), "serve --api": by_http}
+    apart = max(
+        abs(ours - theirs)
+        for text in TEXTS
+        for ours, theirs in zip(
+            run.predict([text], temperature=False)[0].probabilities.values(), transformers(text), strict=True
+        )
+    )
+    found: dict[str, Any] = {"one_text": in_turns(ways, rounds), "largest_difference": apart}
+    base = found["one_text"]["plain transformers"]["median_ms"]
+    found["times_plain"] = {name: round(each["median_ms"] / base, 2) for name, each in found["one_text"].items()}
+    found["memory_mb"] = {"plain transformers": memory_of_plain(folder), "server, warm": resident(pid)}
+    return found
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("run", type=Path)
     options.add_argument("--rounds", type=int, default=100)
     options.add_argument("--clients", type=int, default=50)
     options.add_argument("--requests", type=int, default=20)
+    options.add_argument("--loads", type=int, default=3)
     chosen = options.parse_args()
-    import httpx
-
     import glassformer as gf
 
     run = gf.load(chosen.run)
     with tempfile.TemporaryDirectory() as place:
-        folder = run.save_pretrained(Path(place) / "hf").folder
+        folder = run.save_pretrained(Path(place) / "hf").folder if chosen.rounds else Path()
         words = [sys.executable, "-m", "glassformer", "serve", str(chosen.run), "--api", "--port", "0", "--json"]
         server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env={**os.environ})
         try:
@@ -130,26 +154,9 @@ def main() -> None:
                     break
                 lines.append(server.stdout.readline())
             ready = json.loads("".join(lines))
-            http = httpx.Client(headers={"Authorization": f"Bearer {ready['token']}"}, timeout=60)
-            transformers = plain(folder)
-
-            def by_http(text: str) -> Any:
-                return http.post(ready["address"], json={"texts": [text]}).raise_for_status().json()["predictions"][0]
-
-            ways = {"plain transformers": transformers, "run.predict": lambda text: run.predict([text]), "serve --api": by_http}
-            apart = max(
-                abs(ours - theirs)
-                for text in TEXTS
-                for ours, theirs in zip(
-                    run.predict([text], temperature=False)[0].probabilities.values(), transformers(text), strict=True
-                )
-            )
-            found: dict[str, Any] = {"one_text": in_turns(ways, chosen.rounds), "largest_difference": apart}
-            base = found["one_text"]["plain transformers"]["median_ms"]
-            found["times_plain"] = {name: round(each["median_ms"] / base, 2) for name, each in found["one_text"].items()}
-            found["memory_mb"] = {"plain transformers": memory_of_plain(folder), "server, warm": resident(server.pid)}
+            found = beside_plain(run, folder, ready, chosen.rounds, server.pid) if chosen.rounds else {}
             loads = []
-            for _ in range(3):
+            for _ in range(chosen.loads):
                 load = asyncio.run(
                     load_test(ready["address"], ready["token"], clients=chosen.clients, requests=chosen.requests)
                 )

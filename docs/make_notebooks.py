@@ -25,6 +25,7 @@ LESSONS = (
     "9-scale",
     "10-blocks",
     "11-curves",
+    "12-pairs",
 )
 BLOCK = re.compile(r"^```(?:python|bash)\n# docs/snippets/(\S+)\n(.*?)^```\n?", re.DOTALL | re.MULTILINE)
 

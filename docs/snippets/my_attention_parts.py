@@ -7,6 +7,7 @@ from glassformer.model.slots import (
     OUTPUTS,
     QUERY_KEY_MAPS,
     SCORE_MAPS,
+    VALUE_MAPS,
     HeadOutput,
     Normaliser,
     NormaliserConfig,
@@ -15,6 +16,8 @@ from glassformer.model.slots import (
     QueryKeyMap,
     ScoreConfig,
     ScoreMap,
+    ValueConfig,
+    ValueMap,
 )
 
 
@@ -90,3 +93,23 @@ class HeadSizes(HeadOutput):
 
     def forward(self, z, x):
         return self.sizes * z
+
+
+@VALUE_MAPS.variant("my-token-sizes")
+class TokenSizesConfig(ValueConfig):
+    """Values times a trained number for each token of the vocabulary."""
+
+    def build(self, dims):
+        return TokenSizes(dims.vocabulary)
+
+    def parameters(self, dims):
+        return dims.vocabulary
+
+
+class TokenSizes(ValueMap):
+    def __init__(self, vocabulary):
+        super().__init__()
+        self.sizes = nn.Parameter(torch.ones(vocabulary))
+
+    def forward(self, v, x, ids):
+        return self.sizes[ids][:, None, :, None] * v

@@ -172,7 +172,7 @@ def training_step(recipe: Recipe, network: Network, runtime: Runtime, processes:
     """One training step of a recipe as it is written, with optimizers that have taken none."""
     training, shards = recipe.training, None
     if isinstance(processes, Group):
-        memory = optimizer_bytes(training.optimizer, network)
+        memory = optimizer_bytes(training, network)
         if chosen_form(training, network, memory, runtime.device) == "fsdp":
             refuse_if_not_cut(network, training, runtime.device, processes)
             shards = Shards(network, processes)

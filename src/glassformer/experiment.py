@@ -9,6 +9,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -72,7 +73,7 @@ from glassformer.runs.film import film_steps, save_snapshot
 from glassformer.runs.records import MetricsLog
 from glassformer.runs.weights import saved_tensors, sum_of_bits
 from glassformer.training.parallel.group import ALONE, Alone, Group, Processes, ending_together, is_lost, join
-from glassformer.training.parallel.launch import number_of_processes
+from glassformer.training.parallel.launch import WITH_PARENT, number_of_processes
 from glassformer.training.parallel.shard import whole
 from glassformer.training.signals import StopRequested, StopSignal
 from glassformer.training.step import TrainStep
@@ -238,7 +239,7 @@ def train(
             )
 
         # The step, in the fastest form that this machine and the length of the run (or of its study) allow; also tested.
-        batches = batches_of(recipe, data)
+        batches = network.training_batches(batches_of(recipe, data), recipe.seed)
         steps = number_of_steps(recipe, batches)
         if checkpoint is not None and checkpoint.step > steps:
             raise ConfigError(
@@ -364,30 +365,42 @@ def train(
 
         def evaluate() -> dict[str, float]:
             gather()
-            return _validation(network, data, recipe, stop, group)
+            with optimizers.evaluating(network):
+                return _validation(network, data, recipe, stop, group)
 
         def film(at: int) -> None:
             gather()
-            group.once(lambda: save_snapshot(folder, at, saved_tensors(network)))
+            with optimizers.evaluating(network):
+                group.once(lambda: save_snapshot(folder, at, saved_tensors(network)))
 
         def save(state: TrainingState) -> None:
             gather()
-            tensors, memory = saved_tensors(network), {name: whole(one) for name, one in optimizers.tensors().items()}
-            if group.place.world > 1:  # a device that miscalculates is named instead of saved
-                group.require_same({f"weights after step {state.step}": sum_of_bits({**tensors, **memory})})
+            with optimizers.evaluating(network) as trained:
+                tensors, memory = saved_tensors(network), {name: whole(one) for name, one in optimizers.tensors().items()}
+                memory |= trained
+                if group.place.world > 1:  # a device that miscalculates is named instead of saved
+                    group.require_same({f"weights after step {state.step}": sum_of_bits({**tensors, **memory})})
 
-            def write() -> None:
-                log.sync()
-                written = save_checkpoint(folder, Checkpoint(state.step, tensors, memory, state.to_dict()))
-                best = state.best_step if recipe.checkpoint.best else None
-                prune(folder, keep=recipe.checkpoint.keep, also={step for step in [best] if step is not None})
-                for one in followers:
-                    one.on_save(written)
+                def write() -> None:
+                    log.sync()
+                    written = save_checkpoint(folder, Checkpoint(state.step, tensors, memory, state.to_dict()))
+                    best = state.best_step if recipe.checkpoint.best else None
+                    prune(folder, keep=recipe.checkpoint.keep, also={step for step in [best] if step is not None})
+                    for one in followers:
+                        one.on_save(written)
 
-            group.once(write)
+                group.once(write)
+
+        def sample(length: int) -> str | None:
+            with optimizers.evaluating(network):
+                return _sample(network, data, recipe, length)
+
+        def maps() -> Figure | None:
+            with optimizers.evaluating(network):
+                return _attention_maps(this_run, network)
 
         def say_sample() -> None:
-            text = _sample(network, data, recipe, samples)
+            text = sample(samples)
             if text is not None:
                 watch.say(f"    {text}".replace("\n", " "))
 
@@ -397,8 +410,8 @@ def train(
             last_good,
             steps,
             network,
-            sample=lambda: _sample(network, data, recipe, SAMPLE_LOGGED),
-            attention=lambda: _attention_maps(this_run, network),
+            sample=lambda: sample(SAMPLE_LOGGED),
+            attention=maps,
         )
         trainer = Trainer(
             step,
@@ -470,14 +483,25 @@ def _train_in_children(
         words += [name for name, value in flags.items() if value]
         words += [word for plugin in plugins for word in ("--plugin", str(plugin))]
         words += [word for name in logs for word in ("--log", name)]
-        environ = {**os.environ, **({} if threads is None else {"OMP_NUM_THREADS": str(threads)})}
+        environ = {**os.environ, **({} if threads is None else {"OMP_NUM_THREADS": str(threads)}), WITH_PARENT: "1"}
         command = [sys.executable, "-m", "glassformer", *words]
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
         said: list[str] = []
-        with subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
+        with StopSignal() as stop, subprocess.Popen(command, env=environ, text=True, start_new_session=True, **pipes) as child:
             assert child.stderr is not None
-            for line in child.stderr:
-                said.append(line.strip())
-                watch.say(line.rstrip())
+            assert child.stdin is not None
+            reader = threading.Thread(target=lambda: said.extend(line.strip() for line in child.stderr or ()), daemon=True)
+            reader.start()
+            told = 0
+            while reader.is_alive():
+                reader.join(0.2)
+                if stop.requested and not child.stdin.closed:
+                    child.stdin.close()  # it saves and ends
+                for line in said[told:]:
+                    watch.say(line)
+                    told += 1
+    if stop.number is not None and child.returncode:
+        raise Interrupted("Stopped; the last step is saved.", signal_number=stop.number)
     if child.returncode:
         last = next((line.removeprefix("Error: ") for line in reversed(said) if line.startswith("Error: ")), "no reason given")
         raise GlassformerError(last, reason="processes-failed")

@@ -1,14 +1,15 @@
 """A classifier and texts -> labels with probabilities, withheld where they are unsure; and the same for a table, row by row.
 
-Batches hold texts of similar length. Probabilities have the temperature that the run's validation texts ask for (``decision``),
+A text gets one label, several labels, or a number with an interval, as the run was trained (``Target``). Batches hold texts of
+similar length. Probabilities have the temperature that the run's validation texts ask for (``decision``),
 and each prediction says whether its text is unlike anything seen. A table is read and written in pieces, so its length does
 not matter, and all its columns stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -16,6 +17,7 @@ import torch
 
 from glassformer.data.labels.label_batches import EncodedTexts, encoded_texts, in_order
 from glassformer.data.labels.labelled_texts import LabelledTexts, unlabelled_texts
+from glassformer.data.reading.corpus import Target
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.evaluation.decision import MOST_UNKNOWN, Reference, tempered
 from glassformer.evaluation.token_losses import evaluating
@@ -27,13 +29,18 @@ MOST_FITTED = 5000
 """Training and validation texts that a reference is fitted on."""
 PIECE = 2048
 """Rows of a table that are predicted at a time, sorted by length."""
-ADDED = ("predicted", "confidence", "abstained", "unlike")
+ADDED: Mapping[Target, tuple[str, ...]] = {
+    "class": ("predicted", "confidence", "abstained", "unlike", "typicality"),
+    "several": ("predicted", "unlike", "typicality"),
+    "number": ("predicted", "low", "high", "unlike", "typicality"),
+}
+"""The columns that a table gets, before those of the probabilities."""
 
 
 class Scores(NamedTuple):
-    """Of N texts: log probabilities, the mean of the vectors of each, and the share of tokens that the tokenizer lacks."""
+    """Of N texts: the network's scores, the mean of the vectors of each, and the share of tokens that the tokenizer lacks."""
 
-    log_probabilities_NC: np.ndarray
+    scores_NC: np.ndarray
     vectors_ND: np.ndarray
     unknown_N: np.ndarray
 
@@ -50,7 +57,7 @@ def score_texts(network: Network, tokenizer: Tokenizer, items: LabelledTexts, *,
             scores_BC, features_BTD = scores_and_features(network, batch)
             seen_BT1 = (~batch["hidden"]).unsqueeze(-1)
             vectors_BD = (features_BTD[:, -seen_BT1.shape[1] :] * seen_BT1).sum(1) / seen_BT1.sum(1)
-            for place, part in enumerate((torch.log_softmax(scores_BC.double(), dim=1), vectors_BD.double())):
+            for place, part in enumerate((scores_BC.double(), vectors_BD.double())):
                 if found[place] is None:
                     found[place] = np.zeros((len(texts), part.shape[1]))
                 found[place][at] = part.cpu().numpy()
@@ -75,39 +82,43 @@ def fit_reference(
 
     train, held_out = some(train), some(held_out)
     seen, new = (score_texts(network, tokenizer, items, context=context) for items in (train, held_out))
-    return Reference.fit(step, new.log_probabilities_NC, held_out.labels, new.vectors_ND, seen.vectors_ND, train.texts)
+    return Reference.fit(step, new.scores_NC, held_out, new.vectors_ND, seen.vectors_ND, _whole(train))
 
 
 @final
 @dataclass(frozen=True)
 class Prediction:
-    """``label`` is None where the answer is withheld. ``unlike``: the text is unlike anything seen; None: not known."""
+    """``label`` is None where the answer is withheld. ``labels``: of a run that gives several; ``value``: of one that gives a
+    number, with ``low`` and ``high`` around 90 % of such numbers. ``unlike``: the text is unlike anything seen;
+    ``typicality``: the share of the validation texts that are at least as strange. None: not known."""
 
-    label: str | None
-    confidence: float
-    probabilities: dict[str, float]
+    label: str | None = None
+    confidence: float | None = None
+    probabilities: dict[str, float] = field(default_factory=dict)
     abstained: bool = False
     unlike: bool | None = None
+    typicality: float | None = None
+    labels: tuple[str, ...] | None = None
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "label": self.label,
-            "confidence": self.confidence,
-            "abstained": self.abstained,
-            "unlike": self.unlike,
-            "probabilities": self.probabilities,
-        }
+        seen = {"unlike": self.unlike, "typicality": self.typicality}
+        if self.value is not None:
+            return {"value": self.value, "low": self.low, "high": self.high, **seen}
+        if self.labels is not None:
+            return {"labels": list(self.labels), **seen, "probabilities": self.probabilities}
+        answer = {"label": self.label, "confidence": self.confidence, "abstained": self.abstained}
+        return {**answer, **seen, "probabilities": self.probabilities}
 
     def columns(self) -> dict[str, Any]:
         """The columns that a table gets."""
+        found = {name: value for name, value in self.to_dict().items() if name != "probabilities"}
+        predicted = next(value for name, value in found.items() if name in ("label", "labels", "value"))
         every = {f"p({name})": chance for name, chance in self.probabilities.items()}
-        return {
-            "predicted": self.label,
-            "confidence": self.confidence,
-            "abstained": self.abstained,
-            "unlike": self.unlike,
-            **every,
-        }
+        more = {name: value for name, value in found.items() if name not in ("label", "labels", "value")}
+        return {"predicted": ";".join(predicted) if isinstance(predicted, list) else predicted, **more, **every}
 
 
 @final
@@ -123,9 +134,12 @@ class Predictor:
         context: int,
         reference: Reference | None,
         batch_size: int = 32,
+        target: Target = "class",
+        scale: tuple[float, float] | None = None,
     ) -> None:
         self.network, self.tokenizer, self.label_names = network, tokenizer, tuple(label_names)
         self.context, self.reference, self.batch_size = context, reference, batch_size
+        self.target, self.scale = target, scale
 
     def threshold(
         self, *, precision: float | None = None, coverage: float | None = None, abstain_below: float | None = None
@@ -135,6 +149,12 @@ class Predictor:
         chosen = {name: value for name, value in given.items() if value is not None}
         if len(chosen) > 1:
             raise UsageError(f"{' and '.join(chosen)} are two rules for abstaining; give one of them.", reason="two-rules")
+        if chosen and self.target != "class":
+            raise UsageError(
+                f"{next(iter(chosen))} withholds the label of a text, and this run gives "
+                f"{'several labels' if self.target == 'several' else 'a number'}; drop it.",
+                reason="abstain-needs-one-label",
+            )
         for name, value in chosen.items():
             if not 0 < value <= 1:
                 raise UsageError(f"{name} {value} is not a share; give a number above 0 and up to 1.", reason="not-a-share")
@@ -158,23 +178,59 @@ class Predictor:
         abstain_below: float | None = None,
         temperature: bool = True,
     ) -> list[Prediction]:
-        """A prediction for each text. ``temperature``: False for the probabilities as the network gives them."""
+        """A prediction for each text. ``temperature``: False for the probabilities (and thresholds of one half) as the network
+        gives them."""
         items = unlabelled_texts("text", texts, self.label_names, pairs)
         scores = score_texts(self.network, self.tokenizer, items, context=self.context, batch_size=self.batch_size)
-        reference = self.reference
-        heat = reference.temperature if reference is not None and temperature else 1.0
-        probabilities_NC = tempered(scores.log_probabilities_NC, heat)
-        unlike: list[bool | None] = [None] * len(items)
-        if reference is not None:
-            far_N = reference.distances(scores.vectors_ND) > reference.limit
-            foreign_N = np.array([reference.foreign(items.text_of(at)) for at in range(len(items))])
-            unlike = (far_N | foreign_N | (scores.unknown_N > MOST_UNKNOWN)).tolist()
+        unlike = self._unlike(items, scores)
+        if self.target == "class":
+            return self._labels(scores.scores_NC, unlike, abstain_below, temperature)
+        reference, names = self.reference, self.label_names
+        if self.target == "several":
+            from_C = reference.thresholds_C if reference is not None and temperature else np.zeros(len(names))
+            chances_NC = 1 / (1 + np.exp(-scores.scores_NC))
+            return [
+                Prediction(
+                    probabilities=dict(zip(names, chances.tolist())),
+                    labels=tuple(name for name, score, least in zip(names, row, from_C) if score > least),
+                    unlike=far[0],
+                    typicality=far[1],
+                )
+                for row, chances, far in zip(scores.scores_NC, chances_NC, unlike)
+            ]
+        assert self.scale is not None
+        around = np.nan if reference is None else reference.half_width
+        return [
+            Prediction(value=value, low=value - around, high=value + around, unlike=far[0], typicality=far[1])
+            if np.isfinite(around)
+            else Prediction(value=value, unlike=far[0], typicality=far[1])
+            for value, far in zip((scores.scores_NC[:, 0] * self.scale[1] + self.scale[0]).tolist(), unlike)
+        ]
+
+    def _unlike(self, items: LabelledTexts, scores: Scores) -> list[tuple[bool | None, float | None]]:
+        """For each text whether it is unlike anything seen, and its typicality."""
+        if (reference := self.reference) is None:
+            return [(None, None)] * len(items)
+        texts = _whole(items)
+        strange_N = reference.strangeness(scores.vectors_ND, texts)
+        foreign_N = np.array([reference.foreign(text) for text in texts])
+        unlike_N = (strange_N > reference.limit) | foreign_N | (scores.unknown_N > MOST_UNKNOWN)
+        return list(zip(unlike_N.tolist(), reference.typicality(strange_N).tolist()))
+
+    def _labels(
+        self,
+        scores_NC: np.ndarray,
+        unlike: Sequence[tuple[bool | None, float | None]],
+        abstain_below: float | None,
+        temperature: bool,
+    ) -> list[Prediction]:
+        heat = self.reference.temperature if self.reference is not None and temperature else 1.0
         found = []
-        for row_C, far in zip(probabilities_NC.tolist(), unlike):
+        for row_C, far in zip(tempered(scores_NC, heat).tolist(), unlike):
             best = int(np.argmax(row_C))
             withheld = abstain_below is not None and row_C[best] < abstain_below
             every = dict(zip(self.label_names, row_C))
-            found.append(Prediction(None if withheld else self.label_names[best], row_C[best], every, withheld, far))
+            found.append(Prediction(None if withheld else self.label_names[best], row_C[best], every, withheld, *far))
         return found
 
     def predict_rows(
@@ -195,7 +251,7 @@ class Predictor:
             made = []
             if there:
                 made = self.predict(firsts, pairs=seconds, abstain_below=abstain_below, temperature=temperature)
-            nothing = dict.fromkeys(self.columns(), None) | {"abstained": True}
+            nothing = dict.fromkeys(self.columns(), None) | ({"abstained": True} if self.target == "class" else {})
             found = [{**row, **nothing} for row in rows]
             for at, prediction in zip(there, made):
                 found[at] |= prediction.columns()
@@ -204,7 +260,12 @@ class Predictor:
 
     def columns(self) -> list[str]:
         """The names of the columns that a table gets."""
-        return [*ADDED, *(f"p({name})" for name in self.label_names)]
+        return [*ADDED[self.target], *(f"p({name})" for name in self.label_names if self.target != "number")]
+
+
+def _whole(items: LabelledTexts) -> list[str]:
+    """Each text with its pair."""
+    return [items.text_of(at) for at in range(len(items))]
 
 
 def _filled(row: dict[str, Any], column: str) -> bool:

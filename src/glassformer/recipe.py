@@ -79,11 +79,22 @@ class Recipe(Config):
 
     @model_validator(mode="after")
     def _stratifies_labels(self) -> Self:
-        if self.data.split.stratify and "labels" not in self.objective.reads:
-            raise ConfigError(
-                f"data.split.stratify=true has no effect on objective={self.objective.kind}, which has no labels; drop it.",
-                reason="stratify-without-labels",
-            )
+        data, needed = self.data, dict[str, tuple[str, ...]]()
+        if data.split.stratify:
+            needed["data.split.stratify=true"] = ("labels",)
+        if data.class_weights != "none":
+            needed[f"data.class_weights={data.class_weights}"] = ("labels", "multilabel")
+        if data.label_separator is not None:
+            needed[f"data.label_separator={data.label_separator!r}"] = ("multilabel",)
+        if isinstance(data.label_column, list):
+            needed[f"data.label_column={data.label_column}"] = ("multilabel",)
+        for setting, kinds in needed.items():
+            if not {*kinds} & {*self.objective.reads}:
+                raise ConfigError(
+                    f"{setting} has no effect on objective={self.objective.kind}, only on {' and '.join(kinds)}; drop it, or "
+                    f"choose objective={kinds[-1]}.",
+                    reason="setting-of-labels",
+                )
         return self
 
     @property

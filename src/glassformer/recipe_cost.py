@@ -228,7 +228,7 @@ def plan_with(recipe: Recipe, data: PreparedData) -> Plan:
         recipe=recipe,
         cost=recipe.model.cost(data.tokenizer.size, outputs=outputs, batch=micro_batch),
         steps=number_of_steps(recipe, batches_of(recipe, data)),
-        optimizer_bytes=optimizer_bytes(recipe.training.optimizer, model),
+        optimizer_bytes=optimizer_bytes(recipe.training, model),
         train_tokens=data.part("text").split("train").num_tokens if "text" in data.parts else 0,
         vocabulary=data.tokenizer.size,
         decay=OptimizerSet.of(recipe.training, model).decay_list(),

@@ -18,6 +18,7 @@ from glassformer.checks.check_report import CheckReport
 from glassformer.data.data_kinds import PreparedData, data_kind
 from glassformer.data.groups import groups_of
 from glassformer.data.labels.label_batches import encode_texts
+from glassformer.data.labels.labelled_texts import KINDS
 from glassformer.data.pairs.pair_batches import encode_pairs, written_text
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
@@ -41,6 +42,7 @@ from glassformer.model.network import MODELS, Network
 from glassformer.networks.classifier_import import cached_classifier, is_classifier
 from glassformer.networks.onnx_export import export_onnx
 from glassformer.prediction import Prediction, Predictor, fit_reference
+from glassformer.pretrained.adapter_export import Answers
 from glassformer.pretrained.exporting import Exported, export, model_card
 from glassformer.pretrained.folders import is_folder
 from glassformer.pretrained.importing import cached_run
@@ -185,23 +187,22 @@ class Run:
                     self.directory, class_name, parameters=parameters, step=found.step, notes=notes, loading=loading
                 )
 
-            exported: Exported = network.save_pretrained(
-                Path(folder), label_names=self.label_names, merge=merge, bare=bare, card=card
-            )
+            exported: Exported = network.save_pretrained(Path(folder), answers=self._answers, merge=merge, bare=bare, card=card)
             return exported
         return export(self.directory, network, self.tokenizer, Path(folder), step=found.step)
 
     def save_onnx(self, folder: Path | str, *, checkpoint: str | int = "last") -> Exported:
         """Writes a classifier as a folder for onnxruntime, compared with the network before it gets its name."""
         network, reference = self._fresh_model(self.checkpoint(checkpoint)), None
-        if self.recipe.objective.ask_reads == "labels":
+        if self.recipe.objective.ask_reads in KINDS:
             reference = self.predictor(checkpoint).reference
         return export_onnx(
             network,
             self.tokenizer,
             Path(folder),
-            label_names=self.label_names,
+            answers=self._answers,
             temperature=None if reference is None else reference.temperature,
+            thresholds=[] if reference is None else reference.thresholds_C.tolist(),
             pairs=self.reading_of_labels().get("pair_column") is not None,
         )
 
@@ -209,6 +210,17 @@ class Run:
     def label_names(self) -> list[str]:
         """The labels of a classifier, in the order of its scores; empty for other runs."""
         return [str(name) for name in ((self._data_record or {}).get("labels") or {}).values()]
+
+    @property
+    def _answers(self) -> Answers:
+        several = (self._data_record or {}).get("target") == "several"
+        return Answers(self.label_names, several=several, scale=self._scale)
+
+    @property
+    def _scale(self) -> tuple[float, float] | None:
+        """Of a run that predicts numbers: the mean and the standard deviation of the training ones."""
+        scale = (self._data_record or {}).get("scale")
+        return None if scale is None else (float(scale[0]), float(scale[1]))
 
     def reading_of_labels(self) -> dict[str, Any]:
         """How the labelled files were read: their columns."""
@@ -548,10 +560,10 @@ class Run:
 
     def predictor(self, checkpoint: str | int = "last", *, batch_size: int = 32) -> Predictor:
         """The classifier of a checkpoint, ready for many calls; its temperature and thresholds are fitted once and stored."""
-        if self.recipe.objective.ask_reads != "labels":
+        if self.recipe.objective.ask_reads not in KINDS:
             raise UsageError(
                 f"predict labels texts, but the objective of {self.folder} is {self.recipe.objective.kind}; train one with "
-                "objective: labels.",
+                "objective: labels, multilabel or regression.",
                 reason="not-a-classifier",
             )
         network = self._answering_model(checkpoint)
@@ -563,6 +575,8 @@ class Run:
             context=self.recipe.model.context,
             reference=self._reference(network, self._asked[0]),
             batch_size=batch_size,
+            target=KINDS[self.recipe.objective.ask_reads],
+            scale=self._scale,
         )
 
     def _reference(self, network: Network, step: int) -> Reference | None:
@@ -573,7 +587,7 @@ class Run:
         found = None if stored is None or "reference" not in stored else Reference.from_arrays(stored["reference"])
         if found is None or found.step != step:
             try:
-                labels = self.data.part("labels")
+                labels = self.data.part(self.recipe.objective.judged_on)
                 train, held_out = labels.split("train"), labels.split("validation")
             except GlassformerError as error:
                 self._say_once(
@@ -756,7 +770,7 @@ class Run:
             )
         if not text:
             raise UsageError("The text is empty, so there is nothing to read; give at least one token.", reason="empty-text")
-        if self.recipe.objective.judged_on == "labels":  # as a classifier reads it, with its special tokens
+        if self.recipe.objective.judged_on in KINDS:  # as a classifier reads it, with its special tokens
             items = data_kind("labels").of_texts(self.tokenizer, text, record=self._data_record)
             ids = [int(token) for token in encode_texts(self.tokenizer, items, 1 << 20).ids[0]]
         else:

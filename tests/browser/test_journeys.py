@@ -12,12 +12,28 @@ from playwright.sync_api import expect
 from glassformer.runs.directory import RunDirectory
 
 pytestmark = pytest.mark.browser
-TABS = ["runs", "studies", "look", "generate", "ask", "translate", "tokens", "byhand", "new"]
+TABS = ["runs", "studies", "look", "generate", "ask", "translate", "tokens", "byhand", "new", "words"]
 
 NAMELESS = """() => [...document.querySelectorAll("input, select, textarea, button, img, a[href]")]
     .filter((one) => one.checkVisibility() && !(one.labels && one.labels.length) && !one.getAttribute("aria-label"))
     .filter((one) => !one.textContent.trim() && !one.alt).map((one) => one.outerHTML)"""
 """Controls and pictures that a screen reader would have no name for."""
+
+
+def test_a_text_of_my_own_becomes_a_run_and_words_are_explained(open_page, server, folder, tiny_text) -> None:
+    page = open_page()
+    page.goto(server.at("new"))
+    page.get_by_text("The recipe is accepted").wait_for()
+    page.set_input_files("input[type=file]", str(tiny_text))
+    page.get_by_text("A character model of tiny.txt").wait_for()
+    page.get_by_text("The recipe is accepted").wait_for()
+    page.locator("[data-key='training.steps']").fill("4")
+    page.get_by_role("button", name="Start", exact=True).click()
+    page.get_by_role("heading", name="tiny", level=1).wait_for()
+    assert (folder / "texts" / "tiny.txt").read_bytes() == tiny_text.read_bytes()
+    page.get_by_text("finished", exact=True).wait_for()
+    page.goto(server.at("words/margin"))
+    expect(page.locator("dt[aria-current]")).to_have_text("margin")
 
 
 def test_train_from_the_page_see_the_curve_grow_stop_and_resume_to_the_end(open_page, server, folder, picture) -> None:

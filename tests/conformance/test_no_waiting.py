@@ -47,7 +47,7 @@ def prepared(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory)
         runtime, training = Runtime(torch.device("cpu"), "float32", 1), parsed.training
         loss = TrainingLoss(network, parsed.objective, runtime)
         step = TrainStep(loss, OptimizerSet.of(training, network), training, runtime, parsed.seed)
-        return step, batches_of(parsed, data).batch(0)
+        return step, network.training_batches(batches_of(parsed, data), parsed.seed).batch(0)
 
     return make
 

@@ -26,11 +26,13 @@ def _recipes(name: str, folder: Path) -> list[dict[str, Any]]:
         return [
             {"data": data, "tokenizer": {"kind": "word", "marks": False, "min_count": 1}, "model": model, "objective": name}
         ]
-    file, labels = folder / "lines.txt", name == "labels"
-    lines = (f"{'ab'[n % 2] + ' ' if labels else ''}the {('hen', 'cat')[n % 2]} ran {n} times" for n in range(300))
+    file, begins = folder / "lines.txt", {"labels": ("a", "b"), "multilabel": ("a", "a;b"), "regression": ("3", "7.5")}
+    labels = name in begins
+    first = [f"{label} " for label in begins.get(name, ())] or ["", ""]
+    lines = (f"{first[n % 2]}the {('hen', 'cat')[n % 2]} ran {n} times" for n in range(300))
     file.write_text("\n".join(lines), encoding="utf-8")
     data = {"path": str(file), "format": "label-text"} if labels else {"path": str(file), "document": "line"}
-    model = {**MODEL, "context": 16, "causal": name not in ("labels", "masked")} | ({"head": "classifier"} if labels else {})
+    model = {**MODEL, "context": 16, "causal": not labels and name != "masked"} | ({"head": "classifier"} if labels else {})
     reading = {"data": data, "tokenizer": "char", "model": model}
     if name == "mixture":
         return [{**asking, "objective": MIXTURE}, {**reading, "objective": SPANS_ALONE}]

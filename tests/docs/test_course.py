@@ -51,9 +51,9 @@ def printed_by(name: str) -> str:
     return "\n".join(PRINTED[snippet] for snippet, _ in blocks_of(lesson(name)))
 
 
-def test_there_are_eleven_and_the_index_leads_to_each() -> None:
+def test_there_are_twelve_and_the_index_leads_to_each() -> None:
     assert sorted(LESSONS) == sorted(page.stem for page in COURSE.glob("[0-9]*.md"))
-    assert len(LESSONS) == 11
+    assert len(LESSONS) == 12
     index = (COURSE / "index.md").read_text(encoding="utf-8")
     for name in LESSONS:
         assert f"({name}.md)" in index

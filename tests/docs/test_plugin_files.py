@@ -38,7 +38,15 @@ def variants(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_every_slot_has_a_worked_file(variants: Any) -> None:
     worked = {slot for name in FILES for slot, _ in variants(name)}
-    wanted = {*SLOTS, "model", "objective", "training.optimizer", "training.schedule"}
+    wanted = {
+        *SLOTS,
+        "model",
+        "objective",
+        "training.optimizer",
+        "training.schedule",
+        "training.after_step",
+        "training.average",
+    }
     assert worked == wanted
 
 

@@ -57,6 +57,7 @@ TAKE_LONG = (
     "compare_command.sh",
     "labels.sh",
     "labels_csv.sh",
+    "labels_targets.sh",
     "parity.sh",
     "own_gru.sh",
     "altered.py",

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from tests.refusals import refused
 
-from glassformer.evaluation.decision import NEAREST, Reference, fit_temperature, tempered
+from glassformer.data.labels.labelled_texts import LabelledTexts
+from glassformer.evaluation.decision import NEAREST, Reference, Trigrams, fit_temperature, tempered
 from glassformer.foundation.errors import UsageError
 
 CLASSES, WIDTH = 3, 7
@@ -14,7 +15,11 @@ CLASSES, WIDTH = 3, 7
 
 def reference(confidence: list[float], right: list[int]) -> Reference:
     eye = np.eye(WIDTH)
-    return Reference(5, 1.0, np.array(confidence), np.array(right, bool), np.zeros(WIDTH), eye, 0.5, ("LATIN",))
+    usual, strange = np.array([[0.2, 0.1], [1.0, 0.5]]), np.array([0.0, 1.0, 2.0, 3.0])
+    known = Trigrams.of(["the box"])
+    return Reference(
+        5, 1.0, np.array(confidence), np.array(right, bool), np.zeros(WIDTH), eye, known, ("LATIN",), usual, strange
+    )
 
 
 def test_a_threshold_for_a_precision_by_hand() -> None:
@@ -50,15 +55,34 @@ def test_far_from_the_training_texts_is_far() -> None:
     train_MD = center + rng.normal(size=(300, WIDTH)) * [1, 1, 0.01, 0.01, 0.01, 0.01, 0.01]
     held_out_ND = center + rng.normal(size=(200, WIDTH)) * [1, 1, 0.01, 0.01, 0.01, 0.01, 0.01]
     scores_NC = rng.normal(size=(200, CLASSES))
-    found = Reference.fit(4, scores_NC, rng.integers(CLASSES, size=200), held_out_ND, train_MD)
-    assert (found.distances(held_out_ND) > found.limit).mean() == pytest.approx(0.01, abs=0.006)
+    texts = tuple(f"the box {n} came late" for n in range(200))
+    held_out = LabelledTexts("t", texts, None, rng.integers(CLASSES, size=200), texts, ("a", "b", "c")[:CLASSES])
+    found = Reference.fit(4, scores_NC, held_out, held_out_ND, train_MD)
+    assert (found.strangeness(held_out_ND, texts) > found.limit).mean() == pytest.approx(0.01, abs=0.006)
     strange = center + np.array([[0, 0, 0, 2.0, 0, 0, 0]])
-    assert found.distances(strange)[0] > found.limit
+    assert found.strangeness(strange, ["the box"])[0] > found.limit
+    assert found.typicality(found.strangeness(strange, ["the box"]))[0] == 0.0
     assert not found.foreign("где")  # no texts were given, so no script is known
     again = Reference.from_arrays(found.arrays())
     assert again is not None
-    assert again.distances(strange) == found.distances(strange)
+    assert again.strangeness(strange, ["the box"]) == found.strangeness(strange, ["the box"])
     assert again.step == 4
+
+
+def test_the_spelling_of_another_language_is_surprising() -> None:
+    english = [f"the {thing} came late and the {part} was wet" for thing in ("box", "parcel") for part in ("lid", "letter")]
+    rng, vectors_ND = np.random.default_rng(3), np.ones((40, WIDTH))
+    vectors_ND = vectors_ND + rng.normal(size=vectors_ND.shape)
+    texts = tuple(f"{english[n % 4]} {n}" for n in range(40))
+    held_out = LabelledTexts("t", texts, None, np.zeros(40, int), texts, ("a", "b"))
+    found = Reference.fit(4, rng.normal(size=(40, 2)), held_out, vectors_ND, vectors_ND, texts)
+    usual, german = found.strangeness(vectors_ND[:2], [f"{english[1]} 7", "das Paket kam zu spät an und war nass"])
+    assert usual < found.limit < german
+    by_hand = Trigrams.of(["ab"])  # trigrams of "  ab ": "  a", " ab", "ab "; 4 letters with the unseen one
+    assert by_hand.surprise("ab") == pytest.approx(np.log((1 + 0.5 * 4) / 1.5))
+    again = Reference.from_arrays(found.arrays())
+    assert again is not None
+    assert again.trigrams.surprise("das Paket") == found.trigrams.surprise("das Paket")
 
 
 def test_a_script_that_was_not_seen() -> None:

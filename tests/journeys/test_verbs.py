@@ -71,6 +71,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "labels": {**animals, "tokenizer": {"kind": "word", "min_count": 1}, "model": classifier},
         PRETRAINED: {**animals, "model": encoder},
     }
+    for objective, labels in (("multilabel", ("dog;loud", "cat")), ("regression", ("2.5", "7"))):
+        rows = "".join(f"{labels[n % 2]} it did {('bark', 'purr')[n % 2]} at {n}\n" for n in range(40))
+        (folder / f"{objective}.txt").write_text(rows, encoding="utf-8")
+        data = {"path": str(folder / f"{objective}.txt"), "format": "label-text"}
+        recipes[objective] = {**recipes["labels"], "data": data, "objective": objective}
     for name, recipe in recipes.items():
         (folder / f"{name}.yaml").write_text(json.dumps({**recipe, **TRAINING}), encoding="utf-8")
     return folder

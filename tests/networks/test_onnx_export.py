@@ -17,6 +17,7 @@ from glassformer.foundation.errors import ConfigError
 from glassformer.networks import onnx_export
 from glassformer.networks.onnx_export import export_onnx
 from glassformer.networks.pretrained_encoder import PretrainedConfig
+from glassformer.pretrained.adapter_export import Answers
 
 onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
@@ -33,7 +34,7 @@ def test_onnxruntime_gives_the_same_scores(tuning: Any, pool: str, pairs: bool, 
     config = PretrainedConfig.parse({"folder": str(bert_folder), "context": 20, "tuning": tuning, "pool": pool})
     network = config.build(WORDS, outputs=3, seed=1).eval()
     tokenizer, out = load_tokenizer(bert_folder / "tokenizer.json"), tmp_path / "onnx"
-    export_onnx(network, tokenizer, out, label_names=["a", "b", "c"], temperature=1.5, pairs=pairs)
+    export_onnx(network, tokenizer, out, answers=Answers(["a", "b", "c"]), temperature=1.5, pairs=pairs)
     facts = json.loads((out / "labels.json").read_text())
     assert (facts["labels"], facts["context"], facts["temperature"]) == (["a", "b", "c"], 20, 1.5)
     session = onnxruntime.InferenceSession(str(out / "model.onnx"), providers=["CPUExecutionProvider"])
@@ -64,7 +65,7 @@ def test_what_differs_is_not_written(bert_folder: Path, tmp_path: Path, monkeypa
     monkeypatch.setattr(onnx_export, "_write_graph", lambda network, file, typed: file.write_bytes(b"x"))
     monkeypatch.setattr("onnxruntime.InferenceSession", Other)
     with refused(ConfigError, "onnx-differs"):
-        export_onnx(network, tokenizer, tmp_path / "out", label_names=["a", "b", "c"], temperature=None, pairs=False)
+        export_onnx(network, tokenizer, tmp_path / "out", answers=Answers(["a", "b", "c"]), temperature=None, pairs=False)
     assert list(tmp_path.iterdir()) == []
     with refused(ConfigError, "not-a-classifier"):
-        export_onnx(network, tokenizer, tmp_path / "out", label_names=[], temperature=None, pairs=False)
+        export_onnx(network, tokenizer, tmp_path / "out", answers=Answers([]), temperature=None, pairs=False)

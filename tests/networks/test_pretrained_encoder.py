@@ -14,6 +14,7 @@ from tests.refusals import refused
 from glassformer.checks.check import check_model
 from glassformer.foundation.errors import ConfigError, DataError
 from glassformer.networks.pretrained_encoder import PretrainedConfig, PretrainedNetwork
+from glassformer.pretrained.adapter_export import Answers
 from glassformer.pretrained.encoders import load_encoder
 from glassformer.pretrained.tuning.base import TUNINGS, reused_parameters, sees_ahead
 from glassformer.runs.weights import load_weights, saved_tensors
@@ -42,6 +43,7 @@ SETTINGS = {
     "prefix": {"kind": "prefix", "length": 5},
     "lora": {"kind": "lora", "rank": 3},
     "full": "full",
+    "contrastive": "contrastive",
 }
 
 
@@ -292,5 +294,5 @@ def test_a_setting_without_effect_is_refused(bert_folder: Path) -> None:
 def test_the_refusal_of_an_export_names_only_a_head_that_is_there(kind: str, tmp_path: Path) -> None:
     network = build(make_folder(tmp_path / kind, kind), tuning="head")
     with refused(ConfigError, "head-without-class") as caught:
-        network.save_pretrained(tmp_path / "out", label_names=["a", "b"])
+        network.save_pretrained(tmp_path / "out", answers=Answers(["a", "b"]))
     assert ("model.pool=own" in str(caught.value)) == (kind == "bert")

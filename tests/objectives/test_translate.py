@@ -85,6 +85,14 @@ def test_a_model_that_ignores_its_source_is_caught(tmp_path: Path) -> None:
     assert any("ignores its source" in note for note in run.directory.read_environment()["checks"]["notes"])
 
 
+def test_a_study_names_the_variant_that_ignores_its_source(tmp_path: Path) -> None:
+    short = {"training.steps": 4, "evaluation.every": 4, "checkpoint.every": 4}
+    study = gf.compare(RECIPE, vary={"model.cross": ["none"]}, set=short, seeds=2, jobs=1, out=tmp_path / "study", on="inline")
+    assert [note for note in study.notes if "ignores its source" in note] == [
+        "model.cross=none ignores its source in 2 of 2 runs."
+    ]
+
+
 def test_a_model_without_an_encoder_is_refused(tmp_path: Path) -> None:
     with refused(ConfigError, "reads-no-source"):
         gf.train({**RECIPE, "model": {"width": 16, "layers": 1, "heads": 2, "context": 16}}, out=tmp_path / "run")

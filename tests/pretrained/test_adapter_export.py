@@ -16,7 +16,7 @@ from tests.refusals import refused
 from glassformer.foundation.errors import ConfigError, DiskFull, UsageError
 from glassformer.networks.pretrained_encoder import PretrainedConfig
 from glassformer.pretrained import adapter_export as adapters
-from glassformer.pretrained.adapter_export import save_adapter, save_merged
+from glassformer.pretrained.adapter_export import Answers, save_adapter, save_merged
 
 transformers = pytest.importorskip("transformers")
 peft = pytest.importorskip("peft")
@@ -50,7 +50,7 @@ def test_plain_peft_gives_the_same_scores(
 ) -> None:
     base = bert_folder if kind == "bert" else roberta_folder
     network = tuned(base, tuning=tuning, pool="own")
-    save_adapter(network, tmp_path / "adapter", label_names=["a", "b", "c"])
+    save_adapter(network, tmp_path / "adapter", answers=Answers(["a", "b", "c"]))
     model = transformers.AutoModelForSequenceClassification.from_pretrained(base, num_labels=3)
     model = peft.PeftModel.from_pretrained(model, tmp_path / "adapter").eval()
     ids_BT, key_padding_mask_BS = rows()
@@ -62,7 +62,7 @@ def test_plain_peft_gives_the_same_scores(
 
 def test_with_mean_pooling_peft_gives_the_vectors_and_the_head_is_beside(bert_folder: Path, tmp_path: Path) -> None:
     network = tuned(bert_folder, tuning="lora", pool="mean")
-    save_adapter(network, tmp_path / "adapter", label_names=["a", "b", "c"])
+    save_adapter(network, tmp_path / "adapter", answers=Answers(["a", "b", "c"]))
     base = transformers.AutoModel.from_pretrained(bert_folder)
     model = peft.PeftModel.from_pretrained(base, tmp_path / "adapter").eval()
     head = load_file(tmp_path / "adapter" / "head.safetensors")
@@ -82,7 +82,7 @@ def test_with_mean_pooling_peft_gives_the_vectors_and_the_head_is_beside(bert_fo
 def test_a_merged_folder_needs_nothing_but_transformers(kind: str, tuning: str, tmp_path: Path) -> None:
     way: Any = {"kind": "lora", "targets": ["q_lin"]} if (kind, tuning) == ("distilbert", "lora") else tuning
     network = tuned(make_folder(tmp_path / "base", kind), tuning=way, pool="own")
-    save_merged(network, tmp_path / "plain", label_names=["a", "b", "c"])
+    save_merged(network, tmp_path / "plain", answers=Answers(["a", "b", "c"]))
     model = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "plain").eval()
     ids_BT, key_padding_mask_BS = rows()
     with torch.no_grad():
@@ -102,9 +102,9 @@ def test_a_head_without_a_class_is_never_written_under_the_labels_names(
     """AutoModelForSequenceClassification would open the folder with a random head and the right names."""
     network = tuned(bert_folder, tuning=tuning, pool=pool)
     with refused(ConfigError, "head-without-class"):
-        network.save_pretrained(tmp_path / "a", label_names=["a", "b", "c"])
+        network.save_pretrained(tmp_path / "a", answers=Answers(["a", "b", "c"]))
     assert not (tmp_path / "a").exists()
-    network.save_pretrained(tmp_path / "b", label_names=["a", "b", "c"], bare=True)
+    network.save_pretrained(tmp_path / "b", answers=Answers(["a", "b", "c"]), bare=True)
     stated = tmp_path / "b" / "config.json"
     assert not stated.exists() or not {"id2label", "label2id", "num_labels"} & json.loads(stated.read_text()).keys()
     assert json.loads((tmp_path / "b" / "head.json").read_text())["labels"] == ["a", "b", "c"]
@@ -113,7 +113,7 @@ def test_a_head_without_a_class_is_never_written_under_the_labels_names(
 @pytest.mark.parametrize("tuning", TUNINGS, ids=str)
 def test_an_adapter_has_the_labels_and_no_path_of_this_machine(tuning: Any, bert_folder: Path, tmp_path: Path) -> None:
     network, out = tuned(bert_folder, tuning=tuning, pool="own"), tmp_path / "adapter"
-    network.save_pretrained(out, label_names=["a", "b", "c"])
+    network.save_pretrained(out, answers=Answers(["a", "b", "c"]))
     config = transformers.AutoConfig.from_pretrained(out)
     assert config.id2label == {0: "a", 1: "b", 2: "c"}
     base = transformers.AutoModelForSequenceClassification.from_pretrained(bert_folder, config=config)
@@ -128,9 +128,11 @@ def test_an_adapter_has_the_labels_and_no_path_of_this_machine(tuning: Any, bert
 
 def test_what_cannot_be_exported_is_said(bert_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="a plain folder cannot store"):
-        save_merged(tuned(bert_folder, tuning={"kind": "prompt", "length": 5}), tmp_path / "a", label_names=["a", "b", "c"])
+        save_merged(
+            tuned(bert_folder, tuning={"kind": "prompt", "length": 5}), tmp_path / "a", answers=Answers(["a", "b", "c"])
+        )
     with pytest.raises(UsageError, match="has no adapter"):
-        save_adapter(tuned(bert_folder, tuning="full"), tmp_path / "b", label_names=["a", "b", "c"])
+        save_adapter(tuned(bert_folder, tuning="full"), tmp_path / "b", answers=Answers(["a", "b", "c"]))
 
 
 def test_an_export_is_whole_or_absent(bert_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,8 +144,8 @@ def test_an_export_is_whole_or_absent(bert_folder: Path, tmp_path: Path, monkeyp
     with monkeypatch.context() as broken:
         broken.setattr(adapters, "_save", full_disk)
         with pytest.raises(DiskFull):
-            network.save_pretrained(out, label_names=["a", "b", "c"])
+            network.save_pretrained(out, answers=Answers(["a", "b", "c"]))
     assert list(tmp_path.iterdir()) == []
-    network.save_pretrained(out, label_names=["a", "b", "c"])
+    network.save_pretrained(out, answers=Answers(["a", "b", "c"]))
     assert {"config.json", "model.safetensors"} <= {file.name for file in out.iterdir()}
     assert list(tmp_path.iterdir()) == [out]

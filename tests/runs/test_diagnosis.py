@@ -96,8 +96,10 @@ def test_same_text_too_good_and_constant() -> None:
     assert codes(sound, overlap=0.51) == ["same-text"]
     assert codes(sound, baselines={"unigram": 5.5, "bigram": 4.3}) == []
     assert codes(sound, baselines={"unigram": 5.5, "bigram": 4.5}) == ["too-good"]
-    assert codes(sound, baselines={"bigram": 0.01}) == ["constant-data"]
-    assert codes(sound, metric=ACCURACY, baselines={"majority": 0.99}) == ["constant-data"]
+    assert codes(sound, baselines={"unigram": 0.01}) == ["constant-data"]
+    assert codes(sound, metric=ACCURACY, baselines={"majority": 1.0}) == ["constant-data"]
+    assert codes(sound, metric=ACCURACY, baselines={"majority": 0.98}) == []  # a rare class is worth learning
+    assert codes(sound, metric=ACCURACY, baselines={"majority": 0.5, "bag of words": 1.0}) == []  # that is worth learning
     assert codes(sound, metric=ACCURACY, baselines={"majority": 0.8}) == []
 
 

@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from glassformer.study.planning.conditions import Condition, cost_conditions, joined, times, unequal, worst_first
+from glassformer.study.planning.conditions import (
+    Condition,
+    cost_conditions,
+    joined,
+    time_condition,
+    times,
+    unequal,
+    worst_first,
+)
 from glassformer.study.planning.variant_facts import VariantBook
 from glassformer.study.study import Study
 
@@ -25,15 +33,23 @@ def with_facts(study: Study, variant: str, **facts: Any) -> Study:
 
 class TestCosts:
     def test_what_is_said_and_what_is_not(self) -> None:
-        base = {"parameters": 100.0, "flops": 100.0, "tokens": 100.0, "seconds": 10.0, "memory_bytes": 10.0}
-        own = {"parameters": 360.0, "flops": 110.0, "tokens": 25.0, "seconds": 19.0, "memory_bytes": 21.0}
+        base = {"parameters": 100.0, "flops": 100.0, "tokens": 100.0, "memory_bytes": 10.0}
+        own = {"parameters": 360.0, "flops": 110.0, "tokens": 25.0, "memory_bytes": 21.0}
         found = cost_conditions(base, own)
         assert {one.what: one.text for one in found} == {
             "parameters": "3.6 times the parameters",
             "tokens": "0.25 times the tokens",
             "memory_bytes": "2.1 times the memory",
         }
-        assert cost_conditions(base, {**base, "seconds": None}) == []
+        assert cost_conditions(base, {**base, "tokens": None}) == []
+
+    def test_time_is_said_where_no_run_overlaps(self) -> None:
+        base, own = [1.0, 1.2, 0.9, 1.1, 1.0, 1.3], [3.0, 2.6, 2.9, 3.1, 2.5, 2.8]
+        (found,) = time_condition(base, own)
+        assert (found.what, found.text) == ("seconds", "2.6 times the time")
+        assert time_condition(base, [*own, 1.25]) == []
+        assert time_condition(base, own[:5]) == []
+        assert time_condition(base, [1.5] * 6) == []
 
     def test_the_worst_is_first(self) -> None:
         found = [Condition("flops", "f", 1.0, 2.0), Condition("tokens", "t", 2.0, 1.0), Condition("start", "s")]
@@ -84,3 +100,8 @@ class TestInAVerdict:
         study.write()
         shutil.rmtree(study.folder / "trials")
         assert [one.what for one in Study.load(study.folder).verdict("alibi").conditions] == ["parameters"]
+
+    def test_they_stand_at_the_top_of_the_report(self, made_up, tmp_path):
+        study = with_facts(made_up.study(tmp_path / "s", {"base": BASE, "alibi": GOOD}), "alibi", parameters=360)
+        page = study.report().read_text(encoding="utf-8")
+        assert 0 < page.index("What else differs from the baseline") < page.index(">Differences</h2>")

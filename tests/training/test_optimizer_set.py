@@ -63,7 +63,7 @@ def test_bytes_are_known_beforehand(make_step, some_batches, optimizer: dict[str
     step = make_step(optimizer=optimizer, model={"bias": bias, "head": "untied"})
     step(some_batches().batch(0), 0, 1.0)
     real = sum(tensor.nbytes for tensor in step.optimizers.tensors().values())
-    assert optimizer_bytes(step.config.optimizer, step.loss_module.network) == real
+    assert optimizer_bytes(step.config, step.loss_module.network) == real
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS.names())
@@ -114,7 +114,7 @@ def test_frozen_parameters_are_left_out(make_step) -> None:
     optimizers = OptimizerSet.of(TrainingConfig.parse({"steps": 1}), model)
     assert "embedding.weight" not in optimizers.parameters
     assert "embedding.weight" not in [name for names in optimizers.decay_list().values() for name in names]
-    assert optimizer_bytes(TrainingConfig.parse({"steps": 1}).optimizer, model) == 4 * sum(
+    assert optimizer_bytes(TrainingConfig.parse({"steps": 1}), model) == 4 * sum(
         2 * parameter.numel() + 1 for parameter in optimizers.parameters.values()
     )
 

@@ -232,19 +232,20 @@ def _check_padding(probe: LossProbe) -> Finding | None:
 def _check_targets(probe: LossProbe) -> Finding | None:
     """Losses of two sets of positions add up; the probabilities of all targets at one position sum to one."""
     ids_BT, targets = probe.random_ids(), probe.random_targets()
+    weights = {"weights": torch.ones_like(probe.batch["weights"])} if "weights" in probe.batch else {}
     first = torch.arange(targets.numel()).view(targets.shape) % 2 == 0
-    parts = [probe.nats(ids_BT, targets.where(chosen, torch.tensor(IGNORED))) for chosen in (first, ~first)]
-    whole = probe.nats(ids_BT, targets)
+    parts = [probe.nats(ids_BT, targets.where(chosen, torch.tensor(IGNORED)), **weights) for chosen in (first, ~first)]
+    whole = probe.nats(ids_BT, targets, **weights)
     if not abs(whole - sum(parts)) <= probe.allowed * max(1.0, abs(whole)):
         return probe.finding("labels", 0, 0, abs(whole - sum(parts)), 0, ids_BT)
-    if probe.outputs > MOST_TARGETS:
+    if probe.outputs > MOST_TARGETS or probe.batch[probe.target_name].is_floating_point():  # several labels, or numbers
         return None
     place = (0, probe.length // 2)[: targets.ndim]
     nats = torch.empty(probe.outputs, dtype=torch.float64)
     for target in range(probe.outputs):
         only = torch.full_like(targets, IGNORED)
         only[place] = target
-        nats[target] = probe.nats(ids_BT, only)
+        nats[target] = probe.nats(ids_BT, only, **weights)
     nats = (nats - probe.smoothing * nats.mean()) / (1 - probe.smoothing)  # label smoothing mixes the mean into every target
     missing = abs(float((-nats).exp().sum()) - 1.0)
     return None if missing <= 10 * probe.allowed else probe.finding("labels", place[-1], place[-1], missing, 0, ids_BT)

@@ -55,6 +55,7 @@ def command(
 
     The confidence is the probability of the whole answer, or of the label. Needs a run whose objective is answers or labels.
     """
+    from glassformer.data.labels.labelled_texts import KINDS
     from glassformer.run import load
 
     if (question is None) == (questions is None):
@@ -74,7 +75,7 @@ def command(
         print_json({"answers": [one.to_dict() for one in answers], **_right(items, answers)})
         return
     for one in answers if predictions is None else []:
-        arrow = " ->" if loaded.recipe.objective.ask_reads == "labels" else ""
+        arrow = " ->" if loaded.recipe.objective.ask_reads in KINDS else ""
         out().print(f"{one.question}{arrow} {one}", markup=False)
         for text, confidence in () if one.abstained else one.alternatives:
             out().print(f"    or: {text} ({confidence:.0%})", markup=False)

@@ -47,6 +47,11 @@ def _figure(cell: Cell) -> str:
     return cell.word if value is None else f"{cell.word} {value:+.4f}"
 
 
+def _place(cell: Cell) -> tuple[str, ...]:
+    """Size and text, and the baseline where it is the second one."""
+    return (cell.size, cell.text) if cell.base == "modern" else (cell.size, cell.text, cell.base)
+
+
 @app.command("list")
 def list_command(records: RecordsOption = None, margin: Margin = None, json: Json = False) -> None:
     """Every row with its word on each text, at the smallest size that was run."""
@@ -54,10 +59,10 @@ def list_command(records: RecordsOption = None, margin: Margin = None, json: Jso
     if json:
         print_json([cell.to_dict() for cell in found])
         return
-    columns = sorted({(cell.size, cell.text) for cell in found}, key=lambda one: (one[0] != "XS", one))
-    by_row: dict[str, dict[tuple[str, str], Cell]] = {}
+    columns = sorted({_place(cell) for cell in found}, key=lambda one: (len(one), one[0] != "XS", one))
+    by_row: dict[str, dict[tuple[str, ...], Cell]] = {}
     for cell in found:
-        by_row.setdefault(cell.row.name, {})[cell.size, cell.text] = cell
+        by_row.setdefault(cell.row.name, {})[_place(cell)] = cell
     order = sorted(by_row.values(), key=lambda own: next(iter(own.values())).row.family)
     rows = []
     for own in order:
@@ -82,7 +87,7 @@ def show_command(row: RowArgument, records: RecordsOption = None, margin: Margin
     lines += [f"Differs from the paper: {about.deviations}"] if about.deviations else []
     lines += [f"Claim not testable here: {about.untestable}"] if about.untestable else []
     for cell in found:
-        lines += ["", f"{cell.text}, {cell.size}: {_figure(cell)}"]
+        lines += ["", f"{', '.join(_place(cell))}: {_figure(cell)}"]
         lines += [cell.verdict.sentence] if cell.verdict is not None else []
         lines += [f"Rate: {cell.rate_note}."] if cell.group is not None else []
         lines += [one.sentence for one in (cell.worth, cell.trend) if one is not None]
@@ -136,6 +141,7 @@ def run_command(
     row: Annotated[list[str] | None, typer.Option("--row", help="Only this row, with its baseline. Repeatable.")] = None,
     text: Annotated[list[str] | None, typer.Option("--text", help="With --row: on this text. Repeatable.")] = None,
     size: Annotated[str, typer.Option("--size", help="With --row: at this size.")] = "XS",
+    base: Annotated[str, typer.Option("--base", help="With --row: against this baseline (modern, gpt2).")] = "modern",
     rate: Annotated[float | None, typer.Option("--rate", help="With --row: learning rate, times the size's.")] = None,
     base_rate: Annotated[float | None, typer.Option("--base-rate", help="The baseline's rate, times the size's.")] = None,
     seeds: Annotated[int | None, typer.Option("--seeds", metavar="N", min=1, help="With --row: runs of the row.")] = None,
@@ -155,13 +161,14 @@ def run_command(
 
     load_plugins(plugin or [])
     atlas = Atlas.load(changes_of(set), steps)
-    for name, known in ((size, atlas.protocol.sizes), *((one, atlas.protocol.texts) for one in text or ())):
+    sizes, bases, sets = (list(one) for one in (atlas.protocol.sizes, atlas.protocol.bases, atlas.protocol.texts))
+    for name, known in ((size, sizes), (base, bases), *((one, sets) for one in text or ())):
         if name not in known:
             raise UnknownName("the atlas", name, known)
     if not row and (text or rate or seeds):
         raise UsageError("--text, --rate and --seeds belong to --row; name a row.", reason="no-row")
     texts = text or list(atlas.protocol.texts)
-    cells = [(atlas.row(name).name or name, where, size) for name in row or () for where in texts]
+    cells = [(atlas.row(name).name, where, size, base) for name in row or () for where in texts]
     # single rows are run from nothing, so that a printed command is a test of its cell
     places = [*(records or []), *([out_file] if out_file.exists() else [])]
     known_records = Records.load(places) if row else _records(places)
@@ -201,3 +208,95 @@ def add_command(
             f"{len(different)} runs gave other values than before; both stay: {'; '.join(different)}.",
             reason="different-values",
         )
+
+
+@app.command("page")
+def page_command(
+    folder: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where to write the three files.")] = Path("atlas"),
+    records: RecordsOption = None,
+    margin: Margin = None,
+) -> None:
+    """Write the page (one offline HTML file) and the same as JSON and CSV."""
+    from glassformer.atlas.cells import cells
+    from glassformer.atlas.page import document, write
+    from glassformer.atlas.protocol import Atlas
+
+    atlas, known = Atlas.load(), _records(records)
+    found = cells(atlas, known, margin)
+    for file in write(folder, document(atlas, known, found, margin), found):
+        out().print(str(file), markup=False)
+
+
+@app.command("try")
+def try_command(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Your variant, my.py, with its row beside it, my.yaml.")],
+    seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=2, help="Runs of each; a word needs 6.")] = 6,
+    steps: Annotated[int, typer.Option("--steps", metavar="N", min=2, help="Steps of a run.")] = 150,
+    jobs: Annotated[int | None, typer.Option("--jobs", metavar="N", min=1, help="Runs side by side.")] = None,
+    minutes: Annotated[
+        float | None, typer.Option("--minutes", help="Of the clock; no run is begun that would end later.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Conformance, laws and a provisional cell of your own row, on built-in text in minutes."""
+    from glassformer.atlas.running import local_executor
+    from glassformer.atlas.trying import row_file, try_row
+    from glassformer.foundation.plugins import load_plugins
+
+    row_file(file)
+    load_plugins([file])
+    tried = try_row(file, lambda logs: local_executor(jobs, logs), seeds=seeds, steps=steps, minutes=minutes, watch=remarks())
+    if json:
+        print_json(
+            {
+                "row": tried.row.to_dict(),
+                "cell": tried.cell.to_dict(),
+                "provisional": True,
+                "runs": tried.runs,
+                "conformance": tried.held,
+            }
+        )
+        return
+    lines = [f"Conformance: {tried.held} cases held."]
+    lines += [f"{tried.row.title}: {_figure(tried.cell)} (provisional: a miniature on built-in text, {tried.runs} runs)"]
+    lines += [tried.cell.verdict.sentence] if tried.cell.verdict is not None else []
+    cost = {"parameters": tried.cell.parameters, "FLOPs": tried.cell.flops, "tokens per second": tried.cell.speed}
+    lines += [", ".join(f"{name} {100 * (ratio - 1):+.1f} %" for name, ratio in cost.items() if ratio is not None)]
+    out().print("\n".join(lines), markup=False)
+    say(f"{tried.seconds:.0f} s. To propose the row, send {file.name} and {file.with_suffix('.yaml').name} (docs/atlas.md).")
+
+
+@app.command("recheck")
+def recheck_command(
+    out_file: Annotated[Path, typer.Option("--out", metavar="FILE", help="The portion to write.")] = Path("recheck.jsonl"),
+    minutes: Annotated[
+        float | None, typer.Option("--minutes", help="Of the clock; no run is begun that would end later.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", metavar="N", min=1, help="Runs side by side.")] = None,
+    row: Annotated[list[str] | None, typer.Option("--row", help="Only this row. Repeatable.")] = None,
+    records: RecordsOption = None,
+    json: Json = False,
+) -> None:
+    """One seed of every cell again with this version: equal values carry the words over, others are listed."""
+    from glassformer.atlas.protocol import Atlas
+    from glassformer.atlas.rechecking import recheck
+    from glassformer.atlas.running import local_executor
+
+    with out_file.open("a", encoding="utf-8") as stream:
+        found = recheck(
+            Atlas.load(),
+            _records(records),
+            stream,
+            lambda logs: local_executor(jobs, logs),
+            rows=row or (),
+            minutes=minutes,
+            watch=remarks(),
+        )
+    if json:
+        print_json([one.to_dict() for one in found])
+        return
+    for one in found:
+        if one.largest is None or one.largest > 0.0:
+            out().print(f"{one.cell}: {one.sentence}", markup=False)
+    equal = sum(one.largest == 0.0 for one in found)
+    out().print(f"{equal} of {len(found)} cells have equal values: their words stand.", markup=False)

@@ -47,6 +47,8 @@ def command(
 ) -> None:
     """Label every row of a table. All columns stay; added are the label, its probability and that of every class.
 
+    A run of several labels adds them all with ; between them, a run of numbers the number and an interval for 90 % of them.
+
     A row without a text, and a withheld answer, has no label. `ask` labels texts typed by hand.
     """
     from glassformer.data.config import DataConfig
@@ -99,7 +101,7 @@ def command(
         for piece in pieces:
             writer.write(piece)
             counted["rows"] += len(piece)
-            counted["abstained"] += sum(bool(row["abstained"]) for row in piece)
+            counted["abstained"] += sum(bool(row.get("abstained", row["predicted"] is None)) for row in piece)
             counted["unlike"] += sum(bool(row["unlike"]) for row in piece)
             watch.progress("predicting", counted["rows"], counted["rows"])
     counted["answered"] = counted["rows"] - counted["abstained"]

@@ -143,7 +143,7 @@ def _print_result(run: Run) -> None:
 
 def _way_to_talk(run: Any, words: str) -> str:
     """The verb by which this run says something: an answer or a label, a text, or what it is inside."""
-    argument = {"labels": "TEXT", "questions": "QUESTION", "pairs": "TEXT"}[run.recipe.objective.ask_reads]
+    argument = "QUESTION" if run.recipe.objective.ask_reads == "questions" else "TEXT"
     if run.recipe.objective.ask_reads == "pairs":
         return f"translate {words} {argument}"
     if run.recipe.objective.answers_questions:

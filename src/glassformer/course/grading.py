@@ -182,6 +182,20 @@ def smoothed(values: Any, width: int) -> Any:
     return [float(np.mean(values[max(0, at - width) : at + 1])) for at in range(len(values))]
 
 
+def cross_attention(queries: Any, keys: Any, values: Any, padding: Any) -> Any:
+    scores = np.where(padding, -np.inf, queries @ keys.T / math.sqrt(keys.shape[1]))
+    return _softmax(scores) @ values
+
+
+def shifted(target: Any, start: int, end: int) -> Any:
+    return [start, *target], [*target, end]
+
+
+def smoothed_loss(logits: Any, target: int, epsilon: float) -> Any:
+    logs = np.log(_softmax(np.asarray(logits, float)))
+    return float(-(1 - epsilon) * logs[target] - epsilon * logs.mean())
+
+
 def _letters(draw: Draw, count: int, size: int = 4) -> list[str]:
     return [str(one) for one in draw.choice(list("abcdefgh")[:size], count)]
 
@@ -330,6 +344,22 @@ TASKS: dict[str, tuple[Task, ...]] = {
             lambda draw: (draw.uniform(1, 3, 5).tolist(), draw.uniform(1, 3, 5).tolist()),
         ),
         Task(smoothed, [([1.0, 3.0, 5.0], 1)], lambda draw: (draw.normal(size=8).tolist(), int(draw.integers(0, 4)))),
+    ),
+    "12-pairs": (
+        Task(
+            cross_attention,
+            [
+                (np.zeros((2, 3)), EYE, EYE, np.array([False, False, False])),
+                (np.zeros((1, 3)), EYE, EYE, np.array([False, True, False])),
+            ],
+            lambda draw: (*(draw.normal(size=(n, 4)) for n in (3, 5, 5)), np.arange(5) >= draw.integers(1, 6)),
+        ),
+        Task(shifted, [([5, 6], 0, 1), ([], 0, 1)], lambda draw: (draw.integers(2, 9, int(draw.integers(5))).tolist(), 0, 1)),
+        Task(
+            smoothed_loss,
+            [([0.0, 0.0], 1, 0.1), ([0.0, 5.0], 1, 0.0)],
+            lambda draw: (draw.normal(size=6).tolist(), int(draw.integers(6)), float(draw.uniform(0, 0.5))),
+        ),
     ),
 }
 """By lesson, in the order of its file."""

@@ -110,8 +110,12 @@ class DataConfig(Config):
     """In jsonl, csv, tsv and parquet files, the column with the text: a name, or a number counted from 1."""
     pair_column: str | int | None = None
     """The column with a second text, for objectives about pairs."""
-    label_column: str | int | None = None
-    """The column with the label, for objectives about labels."""
+    label_column: str | int | list[str] | None = None
+    """The column with the label or the number to predict; for several labels at once also a list of columns of 0 and 1."""
+    label_separator: str | None = Field(default=None, min_length=1)
+    """What stands between the labels of one cell, for `objective: multilabel`; by default `;`."""
+    class_weights: Literal["none", "balanced"] = "none"
+    """`balanced`: in the training loss every class has the same total weight, however rare it is."""
     source_column: str | int | None = None
     """The column with the text that is read, for translation; by default `source`. Of two parallel files: the ending of one
     (`de`)."""
@@ -140,6 +144,10 @@ class DataConfig(Config):
             raise ValueError("set and path may not be empty text.")
         keys = ("text_column", "pair_column", "label_column", "source_column", "target_column")
         columns = {key: getattr(self, key) for key in keys}
+        if isinstance(several := columns["label_column"], list):
+            if len(several) != len(set(several)) or not several:
+                raise ValueError(f"label_column={several} must name columns, each of them once.")
+            columns["label_column"] = next((name for name in several if not name), several[0])
         if len({type(column) for column in columns.values() if column is not None}) > 1:
             shown = ", ".join(f"{key}={column!r}" for key, column in columns.items() if column is not None)
             raise ValueError(

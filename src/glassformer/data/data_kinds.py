@@ -1,4 +1,4 @@
-"""Kinds of data by name ("text", "labels", "pairs", "questions"): how each is prepared, or read from a user's file or texts.
+"""Kinds of data by name ("text", "labels", "pairs", ...): how each is prepared, or read from a user's file or texts.
 
 An objective names the kinds it reads; each is prepared once, and its items have stable ids. A kind is added with
 ``register_data_kind``: here, in one of the modules of ``ELSEWHERE``, or in a plugin.
@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from typing import Any, Protocol, final
 
 from glassformer.data.config import DataConfig
-from glassformer.data.labels.labelled_texts import load_labels, texts_given, texts_of_file, texts_to_ask
+from glassformer.data.labels.labelled_texts import (
+    load_labels,
+    load_multilabel,
+    load_numbers,
+    texts_given,
+    texts_of_file,
+    texts_to_ask,
+)
 from glassformer.data.pairs.text_pairs import load_pairs, pairs_of_file, sources_of_file, sources_of_texts
 from glassformer.data.prepare import ProgressCallback, prepare, tokens_of_file, tokens_of_text
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
@@ -77,7 +84,8 @@ def _origin(kind: DataKind) -> tuple[str, str]:
 
 
 register_data_kind("text", DataKind(load=prepare, of_file=tokens_of_file, of_texts=tokens_of_text))
-register_data_kind("labels", DataKind(load=load_labels, of_file=texts_of_file, of_texts=texts_given, to_ask=texts_to_ask))
+for _name, _load in (("labels", load_labels), ("multilabel", load_multilabel), ("numbers", load_numbers)):
+    register_data_kind(_name, DataKind(load=_load, of_file=texts_of_file, of_texts=texts_given, to_ask=texts_to_ask))
 register_data_kind("pairs", DataKind(load=load_pairs, of_file=pairs_of_file, of_texts=sources_of_texts, to_ask=sources_of_file))
 
 

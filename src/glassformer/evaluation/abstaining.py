@@ -29,7 +29,8 @@ class Answer:
 
     question: str
     answer: str
-    confidence: float
+    confidence: float | None
+    """None: of a predicted number."""
     abstained: bool = False
     alternatives: tuple[tuple[str, float], ...] = ()
     score: float | None = None
@@ -53,7 +54,7 @@ class Answer:
         }
 
     def __str__(self) -> str:
-        return f"{self.text} ({self.confidence:.0%})"
+        return self.text if self.confidence is None else f"{self.text} ({self.confidence:.0%})"
 
 
 @final

@@ -98,7 +98,6 @@ class BagOfWords(LabelBaseline):
     def fit(cls, items: LabelledTexts) -> Self:
         from scipy.sparse import hstack
         from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
-        from sklearn.linear_model import LogisticRegression
         from threadpoolctl import threadpool_limits
 
         vocabularies, counted = [], []
@@ -114,27 +113,29 @@ class BagOfWords(LabelBaseline):
         counts_NF = hstack(counted, format="csr")
         idf_F = TfidfTransformer().fit(counts_NF).idf_ if cls.weighted else None
         with threadpool_limits(1):  # a threaded BLAS adds up in another order with another number of threads
-            found = LogisticRegression(C=INVERSE_REGULARISATION, solver="newton-cg", tol=TOLERANCE, max_iter=1000).fit(
-                _weighted(counts_NF, idf_F), items.labels
-            )
-        classes = len(items.label_names)
-        weights_FC, bias_C = np.zeros((counts_NF.shape[1], classes)), np.full(classes, ABSENT)
-        bias_C[found.classes_] = 0.0
-        scored = found.classes_[-len(found.coef_) :]  # of two classes, scikit-learn scores the second alone
-        weights_FC[:, scored], bias_C[scored] = found.coef_.T, found.intercept_
+            weights_FC, bias_C = cls.regression(_weighted(counts_NF, idf_F), items)
         return cls(vocabularies, idf_F, weights_FC, bias_C)
 
+    @classmethod
+    def regression(cls, rows_NF: Any, items: LabelledTexts) -> tuple[np.ndarray, np.ndarray]:
+        """(weights [F, C], bias [C]) of the scores, fitted on counted texts."""
+        return logistic(rows_NF, items.labels, len(items.label_names))
+
     def log_probabilities(self, items: LabelledTexts) -> np.ndarray:
-        from scipy.sparse import hstack
         from scipy.special import log_softmax
+
+        return np.asarray(log_softmax(self.scores(items), axis=1))
+
+    def scores(self, items: LabelledTexts) -> np.ndarray:
+        """float64 [N, C]: the linear map of the counted texts."""
+        from scipy.sparse import hstack
         from sklearn.feature_extraction.text import CountVectorizer
 
         counted = [
             CountVectorizer(ngram_range=(1, self.longest), vocabulary=vocabulary, dtype=np.float64).transform(texts)
             for vocabulary, texts in zip(self.vocabularies, _columns(items))
         ]
-        rows_NF = _weighted(hstack(counted, format="csr"), self.idf_F)
-        return np.asarray(log_softmax(rows_NF @ self.weights_FC + self.bias_C, axis=1))
+        return np.asarray(_weighted(hstack(counted, format="csr"), self.idf_F) @ self.weights_FC + self.bias_C)
 
     def arrays(self) -> dict[str, np.ndarray]:
         words = {
@@ -148,6 +149,20 @@ class BagOfWords(LabelBaseline):
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
         words = [arrays[key].tobytes().decode() for key in ("words0", "words1") if key in arrays]
         return cls([text.split("\n") for text in words], arrays.get("idf"), arrays["weights"], arrays["bias"])
+
+
+def logistic(rows_NF: Any, labels_N: np.ndarray, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Logistic regression (scikit-learn) of class indices: (weights [F, C], bias [C])."""
+    from sklearn.linear_model import LogisticRegression
+
+    found = LogisticRegression(C=INVERSE_REGULARISATION, solver="newton-cg", tol=TOLERANCE, max_iter=1000).fit(
+        rows_NF, labels_N
+    )
+    weights_FC, bias_C = np.zeros((rows_NF.shape[1], classes)), np.full(classes, ABSENT)
+    bias_C[found.classes_] = 0.0
+    scored = found.classes_[-len(found.coef_) :]  # of two classes, scikit-learn scores the second alone
+    weights_FC[:, scored], bias_C[scored] = found.coef_.T, found.intercept_
+    return weights_FC, bias_C
 
 
 def _columns(items: LabelledTexts) -> list[Sequence[str]]:
@@ -177,8 +192,3 @@ LABEL_BASELINES: Mapping[str, type[LabelBaseline]] = {
     "word pairs": WordPairs,
 }
 """Weakest first."""
-
-
-def fit_label_baselines(items: LabelledTexts) -> dict[str, LabelBaseline]:
-    """All of them, on the training texts."""
-    return {name: kind.fit(items) for name, kind in LABEL_BASELINES.items()}

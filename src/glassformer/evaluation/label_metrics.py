@@ -12,7 +12,7 @@ import numpy as np
 
 from glassformer.data.labels.labelled_texts import LabelledTexts
 from glassformer.evaluation.calibration import calibration
-from glassformer.evaluation.interval_estimates import mean, wilson
+from glassformer.evaluation.interval_estimates import mean, ratio, wilson
 from glassformer.evaluation.results import Outcomes, Units
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.estimate import Estimate
@@ -20,10 +20,11 @@ from glassformer.foundation.metrics import COLLAPSED_TO, VALIDATION, Metric
 
 ACCURACY = Metric("accuracy", "of all texts", "right of all texts", lower_is_better=False, answers=True, margin=0.01)
 LOSS = Metric("loss", "nats per text", "nats per text", margin=0.01)
+BALANCED = Metric("balanced_accuracy", "mean of classes", "mean of the classes' recall", lower_is_better=False, margin=0.01)
 UNSEEN = Metric("accuracy_unseen", "of unseen texts", "right of texts not trained on", lower_is_better=False, judged=False)
 MACRO_F1 = Metric("macro_f1", "mean of classes", "mean of the classes' F1", lower_is_better=False, judged=False)
 CALIBRATION = Metric("calibration_error", "of confidence", "mean distance of confidence and accuracy", judged=False)
-LABEL_METRICS = (ACCURACY, LOSS, UNSEEN, MACRO_F1, CALIBRATION)
+LABEL_METRICS = (ACCURACY, LOSS, BALANCED, UNSEEN, MACRO_F1, CALIBRATION)
 """Every figure of a classifier, in the order of the tables."""
 ERRORS, EXCERPT = 10, 100
 """Worst errors that are stored, and the characters of each text."""
@@ -34,33 +35,35 @@ MOST_CLASSES, PAIRS = 12, 5
 def label_outcomes(log_probabilities_NC: np.ndarray, items: LabelledTexts) -> Outcomes:
     """All metrics of a classifier with these log probabilities."""
     labels_N = items.labels
-    if len(labels_N) == 0 or (labels_N < 0).any():
-        raise DataError(
-            "These texts have no labels, so nothing can be measured; give a file with a column of labels, or use `ask`.",
-            reason="no-labels",
-        )
+    require_labels(items)
     predicted_N = log_probabilities_NC.argmax(axis=1)
     right_N = (predicted_N == labels_N).astype(float)
     nats_N = -log_probabilities_NC[np.arange(len(labels_N)), labels_N]
     ones_N = np.ones(len(labels_N))
+    weights_N = 1 / np.bincount(labels_N)[labels_N]  # with these every class counts alike: their mean is that of the recalls
     confusion_CC = confusion(labels_N, predicted_N, len(items.label_names))
     calibrated = calibration(np.exp(log_probabilities_NC.max(axis=1)), right_N, items.ids)
     figures = {
         "accuracy": wilson(int(right_N.sum()), len(right_N)),
         "loss": mean(nats_N),
+        "balanced_accuracy": ratio(right_N * weights_N, weights_N),
         **_unseen(right_N, items),
         "macro_f1": Estimate(macro_f1(confusion_CC), n=len(right_N)),
         "calibration_error": Estimate(calibrated["ece"], n=len(right_N)),
     }
     details = {
         "confusion": {"labels": list(items.label_names), "rows_true_columns_predicted": confusion_CC.tolist()},
-        "by_label": by_label(confusion_CC, items.label_names),
+        "by_label": by_label(np.diag(confusion_CC), confusion_CC.sum(axis=1), confusion_CC.sum(axis=0), items.label_names),
         "worst_errors": worst_errors(log_probabilities_NC, items),
         "calibration": calibrated,
     }
     notes = [note for note in (collapse_note(predicted_N, items.label_names, labels_N), _memory_note(right_N, items)) if note]
     return Outcomes(
-        units={"accuracy": Units(right_N, ones_N), "loss": Units(nats_N, ones_N)},
+        units={
+            "accuracy": Units(right_N, ones_N),
+            "loss": Units(nats_N, ones_N),
+            "balanced_accuracy": Units(right_N * weights_N, weights_N),
+        },
         figures=figures,
         unit="text",
         scope=items.balance(),
@@ -70,6 +73,15 @@ def label_outcomes(log_probabilities_NC: np.ndarray, items: LabelledTexts) -> Ou
         notes=tuple(notes),
         raw=log_probabilities_NC,
     )
+
+
+def require_labels(items: LabelledTexts) -> None:
+    """Raises where nothing can be measured."""
+    if len(items) == 0 or items.unlabelled:
+        raise DataError(
+            "These texts have no labels, so nothing can be measured; give a file with a column of labels, or use `ask`.",
+            reason="no-labels",
+        )
 
 
 def confusion(labels_N: np.ndarray, predicted_N: np.ndarray, classes: int) -> np.ndarray:
@@ -84,9 +96,9 @@ def macro_f1(confusion_CC: np.ndarray) -> float:
     return float((2 * right[there] / (true + predicted)[there]).mean())
 
 
-def by_label(confusion_CC: np.ndarray, names: Sequence[str]) -> list[dict[str, Any]]:
-    """For each label: how many texts, recall and precision with intervals."""
-    right, true, predicted = np.diag(confusion_CC), confusion_CC.sum(axis=1), confusion_CC.sum(axis=0)
+def by_label(right: np.ndarray, true: np.ndarray, predicted: np.ndarray, names: Sequence[str]) -> list[dict[str, Any]]:
+    """For each label, from the number of texts that have it rightly, that have it and that got it: recall, precision and F1
+    with intervals."""
     return [
         {
             "label": name,
@@ -135,17 +147,7 @@ def label_tables(details: Mapping[str, Any]) -> list[tuple[str, list[str], list[
     if "by_label" not in details:
         return []
     names, counts = details["confusion"]["labels"], details["confusion"]["rows_true_columns_predicted"]
-
-    def figure(one: Mapping[str, Any]) -> Estimate | None:
-        return (
-            None if one.get("value") is None else Estimate(one["value"], one.get("low"), one.get("high"), n=one.get("n") or 0)
-        )
-
-    rows = [
-        [row["label"], row["texts"], *(figure(row[key]) if key in row else None for key in ("precision", "recall", "f1"))]
-        for row in details["by_label"]
-    ]
-    tables = [("By class", ["class", "texts", "precision", "recall", "F1"], rows)]
+    tables = [by_label_table("class", details["by_label"])]
     if len(names) <= MOST_CLASSES:
         matrix = [[name, *row] for name, row in zip(names, counts)]
         tables.append(("Confusion: true class (row), predicted class (column)", ["true", *names], matrix))
@@ -176,6 +178,21 @@ def label_tables(details: Mapping[str, Any]) -> list[tuple[str, list[str], list[
         header = ["text", "true", "predicted", "confidence", "p(true)", "it says"]
         tables.append(("Wrong with the most confidence", header, errors))
     return tables
+
+
+def by_label_table(word: str, by_label: Sequence[Mapping[str, Any]]) -> tuple[str, list[str], list[list[Any]]]:
+    """``by_label`` as (heading, header, rows)."""
+
+    def figure(one: Mapping[str, Any]) -> Estimate | None:
+        return (
+            None if one.get("value") is None else Estimate(one["value"], one.get("low"), one.get("high"), n=one.get("n") or 0)
+        )
+
+    rows = [
+        [row["label"], row["texts"], *(figure(row[key]) if key in row else None for key in ("precision", "recall", "f1"))]
+        for row in by_label
+    ]
+    return f"By {word}", [word, "texts", "precision", "recall", "F1"], rows
 
 
 def collapse_note(predicted_N: np.ndarray, names: Sequence[str], labels_N: np.ndarray) -> str | None:

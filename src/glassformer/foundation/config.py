@@ -133,8 +133,8 @@ def parse_assignment(text: str) -> tuple[str, Any]:
         raise ConfigError(
             f"--set {text!r} is not of the form key=value, for example model.width=64.", reason="not-an-assignment"
         )
-    if value.strip() == "-":  # standard input; YAML would read a list with nothing in it
-        return key.strip(), "-"
+    if value.strip() in ("-", "|", ",", "#"):  # standard input, separators; YAML would read nothing, or fail
+        return key.strip(), value.strip()
     return key.strip(), parse_yaml(value, f"the value of {key.strip()}")
 
 

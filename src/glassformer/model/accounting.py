@@ -6,17 +6,20 @@ variant is counted. All of it by part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from glassformer.model.config import LayerChoices, ModelConfig, entries
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.losses import summed_cross_entropy
 from glassformer.model.slots import PartConfig
+from glassformer.model.tap import Tap
 from glassformer.model.transformer import Transformer
 
 Copies = Iterable[tuple[Dims, PartConfig]]
@@ -177,3 +180,27 @@ def saved_bytes(model: nn.Module, *inputs: Tensor) -> int:
         scores = model(*inputs)
         summed_cross_entropy(scores, torch.zeros(scores.shape[:-1], dtype=torch.long, device=scores.device))
     return sum(stored.values())
+
+
+@contextmanager
+def looked_at(model: nn.Module) -> Iterator[None]:
+    """Inside the ``with`` every tap has a hook, so every mixer runs its reference implementation."""
+    with ExitStack() as stack:
+        for module in model.modules():
+            if isinstance(module, Tap):
+                stack.callback(module.register_forward_hook(lambda tap, inputs, output: None).remove)
+        yield
+
+
+@contextmanager
+def by_definition(network: nn.Module) -> Iterator[None]:
+    """Inside, what has a fast path runs as it is defined, in training mode, so that torch's FLOP counter sees every product;
+    the random numbers of this process are put back."""
+    mkldnn = torch.backends.mkldnn.enabled
+    network.train()
+    with torch.random.fork_rng(devices=[]), looked_at(network), sdpa_kernel(SDPBackend.MATH):
+        torch.backends.mkldnn.enabled = False  # type: ignore[assignment]  # the products of its recurrent kernels are not seen
+        try:
+            yield
+        finally:
+            torch.backends.mkldnn.enabled = mkldnn

@@ -151,7 +151,20 @@ class ModelConfig(NetworkConfig):
                 )
             for part in choices:
                 self._require_fit(part, replace(dims, layer=layer))
+        self._keys_can_be_borrowed()
         return self
+
+    def _keys_can_be_borrowed(self) -> None:
+        lender: LayerChoices | None = None
+        for layer, block in enumerate(self.order):
+            choices = self.of_layer(block)
+            if choices.mixer.lends_keys:
+                lender = choices
+            elif choices.mixer.borrows_keys and (lender is None or lender.positions != choices.positions):
+                raise ValueError(
+                    f"model.mixer={choices.mixer.kind} in layer {layer} takes the keys of an earlier layer with the same "
+                    "positions, and there is none; put a dot before it, as in model.mixer=[dot, borrowed]."
+                )
 
     @staticmethod
     def _require_fit(part: PartConfig, dims: Dims) -> None:

@@ -97,6 +97,14 @@ class Network(nn.Module, ABC):
         """The folder of the pretrained weights it started from and their sha256, for a run's environment; None without any."""
         return None
 
+    def training_batches(self, batches: Any, seed: int) -> Any:
+        """The batches of a run with what this network needs beside them: partners of texts, stored vectors."""
+        return batches
+
+    def stored_vectors(self, texts: Any) -> Any:
+        """[N, D]: of encoded texts, what the head pools, computed once; None: the network computes it each time."""
+        return None
+
     def logits(self, features_BTD: Tensor, key_padding_mask_BS: Tensor | None) -> Tensor:
         """The head's output for the vectors of ``features``: [B, T, outputs], or [B, outputs] from a head that pools."""
         return self.head(features_BTD, key_padding_mask_BS) if self.pools else self.head(features_BTD)

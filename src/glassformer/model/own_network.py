@@ -8,18 +8,15 @@ no formula: generation reads the whole window again for every token, and paramet
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, final
 
 import torch
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.foundation.errors import ConfigError
-from glassformer.model.accounting import Cost, PartCost, saved_bytes
+from glassformer.model.accounting import Cost, PartCost, by_definition, saved_bytes
 from glassformer.model.dims import Dims
 from glassformer.model.network import Network, NetworkConfig
 
@@ -121,11 +118,7 @@ def measured_cost(config: NetworkConfig, vocabulary: int, *, outputs: int | None
     network = config.network(vocabulary, outputs=outputs, seed=0)
     assert isinstance(network, OwnNetwork)
     ids_1T = torch.zeros(1, config.context, dtype=torch.long)
-    with ExitStack() as stack:
-        stack.enter_context(torch.random.fork_rng(devices=[]))
-        stack.enter_context(_without_mkldnn())
-        stack.enter_context(sdpa_kernel(SDPBackend.MATH))  # the definition, whatever kernel will run
-        counter = stack.enter_context(FlopCounterMode(display=False))
+    with by_definition(network), FlopCounterMode(display=False) as counter:
         scores = network(ids_1T)
         forward = _by_module(counter)
         scores.float().logsumexp(-1).sum().backward()
@@ -146,17 +139,6 @@ def measured_cost(config: NetworkConfig, vocabulary: int, *, outputs: int | None
     trained = sum(parameter.numel() for parameter in network.parameters() if parameter.requires_grad)
     activations = batch * saved_bytes(network.train(), ids_1T)
     return Cost(tuple(parts), batch, config.context, 4 * parameters, 4 * trained, activations)
-
-
-@contextmanager
-def _without_mkldnn() -> Iterator[None]:
-    """Inside, recurrent layers are plain matrix products: those of mkldnn's kernels are not counted."""
-    before = torch.backends.mkldnn.enabled
-    torch.backends.mkldnn.enabled = False  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        torch.backends.mkldnn.enabled = before
 
 
 def _by_module(counter: FlopCounterMode) -> dict[str, int]:

@@ -100,8 +100,8 @@ class Mixer(nn.Module, ABC):
     def forward(self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: Any) -> Tensor:
         """Per-head outputs [B, H, T, E], not yet merged. ``cache``: None, or what ``new_cache`` made for this layer."""
 
-    def new_cache(self, placement: CachePlacement) -> LayerCache:
-        """An empty cache for generation: keys and values, unless a mixer stores something else."""
+    def new_cache(self, placement: CachePlacement) -> LayerCache | None:
+        """An empty cache for generation: keys and values, unless a mixer stores something else, or nothing."""
         return KVCache(placement)
 
 
@@ -112,6 +112,10 @@ class MixerConfig(PartConfig):
     """The values of ``PositionsConfig.applies_to`` that have an effect in this mixer."""
     lends_values: ClassVar[bool] = False
     """Whether it passes its values through ``attention_context.with_values``, so that a stack can change them."""
+    lends_keys: ClassVar[bool] = False
+    """Whether it gives its keys and values to later layers that ask for them (``attention_context.lend_keys``)."""
+    borrows_keys: ClassVar[bool] = False
+    """Whether it needs an earlier layer that lends its keys and values."""
     any_head_width: ClassVar[bool] = False
     """Whether it can be built with heads that side by side are narrower or wider than the model (``model.head_width``)."""
 
@@ -121,6 +125,10 @@ class MixerConfig(PartConfig):
     def cache_width(self, dims: Dims) -> int:
         """Numbers that the KV cache stores of each token in one layer, at most: a key and a value of every head."""
         return 2 * dims.attention_width
+
+    def cache_positions(self, capacity: int) -> int:
+        """How many positions it stores of a text of ``capacity``: fewer in a window, one where it is a recurrence."""
+        return capacity
 
 
 class CrossConfig(PartConfig):
@@ -146,6 +154,21 @@ class QueryKeyConfig(PartConfig):
     """A slot inside softmax attention. Queries have ``dims.heads`` heads, keys have ``dims.kv_heads``."""
 
     def build(self, dims: Dims) -> QueryKeyMap:
+        raise NotImplementedError
+
+
+class ValueMap(nn.Module):
+    """What happens to the values before they are cached and averaged; here: nothing."""
+
+    def forward(self, v_BGTE: Tensor, x_BTD: Tensor, ids_BT: Tensor) -> Tensor:
+        """``x_BTD``: what the mixer read. ``ids_BT``: the tokens themselves."""
+        return v_BGTE
+
+
+class ValueConfig(PartConfig):
+    """A slot inside softmax attention. Values have ``dims.kv_heads`` heads."""
+
+    def build(self, dims: Dims) -> ValueMap:
         raise NotImplementedError
 
 
@@ -376,6 +399,12 @@ class LinearHead(nn.Module):
         return F.linear(x_BTD, F.pad(self.weight, (0, 0, 0, spare)), bias)
 
 
+class HeadWithLoss(Protocol):
+    """A head that adds a loss of its own in training."""
+
+    def add_losses(self, x_BTD: Tensor, ids_BT: Tensor, attention_context: AttentionContext) -> None: ...
+
+
 class HeadConfig(PartConfig):
     """Vectors -> scores of the vocabulary, or ``dims.outputs`` numbers where an objective asks for those.
 
@@ -410,6 +439,7 @@ POSITIONS: Slot[PositionsConfig] = Slot("model.positions", "how positions are en
 MIXERS: Slot[MixerConfig] = Slot("model.mixer", "how tokens exchange information", "glassformer.model.mixers")
 CROSS: Slot[CrossConfig] = Slot("model.cross", "how a decoder attends to the source", "glassformer.model.cross")
 QUERY_KEY_MAPS: Slot[QueryKeyConfig] = Slot("model.mixer.qk", "what is done to queries and keys", "glassformer.model.qk")
+VALUE_MAPS: Slot[ValueConfig] = Slot("model.mixer.values", "what is done to values", "glassformer.model.values")
 SCORE_MAPS: Slot[ScoreConfig] = Slot("model.mixer.scores", "what is done to attention scores", "glassformer.model.scores")
 NORMALISERS: Slot[NormaliserConfig] = Slot(
     "model.mixer.normaliser", "how scores become attention weights", "glassformer.model.normalisers"

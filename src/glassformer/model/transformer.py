@@ -105,6 +105,7 @@ class Transformer(Network):
         self.dropout = Dropout(dims.dropout)
         self.blocks = nn.ModuleList(self._block(block) for block in range(config.num_blocks))
         self.order = config.order
+        self._borrows_keys = any(config.of_layer(block).mixer.borrows_keys for block in self.order)
         self.stack = keyed(config.stack.build(dims), "stack")
         self.final_norm = keyed(last.norm.build(dims), "final_norm") if last.block.norm_at_end else nn.Identity()
         self.head = keyed(config.head.build(dims, self.embedding), "head")
@@ -214,6 +215,12 @@ class Transformer(Network):
         """
         if ids_BT.shape[1] > self.dims.context:
             raise ConfigError(f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.")
+        if cache is not None and not cache.rewinds and not (key_padding_mask_BS is None and document_ids_BS is None):
+            raise ConfigError(
+                "This model's cache (of a window or a recurrence) holds one text a row, without padding or documents; "
+                "read without a cache.",
+                reason="cache-without-masks",
+            )
         masks = None if dropout_seed is None else DropoutMasks(dropout_seed)
         attention_context = AttentionContext(
             causal=self.dims.causal,
@@ -224,6 +231,8 @@ class Transformer(Network):
             dropout_masks=masks,
             own_losses=self.collecting,
             memory=memory,
+            ids_BT=ids_BT,
+            lent={} if self._borrows_keys else None,
         )
         x_BTD = self.positions.embed(
             self._embed(ids_BT, attention_context, cache),
@@ -233,7 +242,10 @@ class Transformer(Network):
         x_BTD = self.embedded(_in_stream_precision(self.dropout(x_BTD, masks)))
         caches: Sequence[LayerCache | None] = [None] * len(self.order) if cache is None else cache.layers
         layers = [self._layer(block, attention_context, of_layer) for block, of_layer in zip(self.order, caches)]
-        return self.final(self.final_norm(self.stack(x_BTD, layers)))
+        x_BTD = self.final(self.final_norm(self.stack(x_BTD, layers)))
+        if self.collecting is not None and hasattr(self.head, "add_losses"):
+            self.head.add_losses(x_BTD, ids_BT, attention_context)  # type: ignore[operator]
+        return x_BTD
 
     def _embed(self, ids_BT: Tensor, attention_context: AttentionContext, cache: ModelCache | None) -> Tensor:
         if isinstance(self.embedding, ContextEmbedding):
@@ -276,11 +288,12 @@ class Transformer(Network):
 
     def cache_bytes(self, *, rows: int, capacity: int) -> int:
         """The most that the KV cache of so many rows and positions takes."""
-        width = 0
+        numbers = 0
         for block in self.order:
             choices, dims = self.config.of_layer(block), replace(self.dims, layer=block)
-            width += choices.mixer.cache_width(dims) + choices.block.feedforwards * choices.feedforward.cache_width(dims)
-        return rows * capacity * width * self.embedding.weight.element_size()
+            numbers += choices.mixer.cache_positions(capacity) * choices.mixer.cache_width(dims)
+            numbers += capacity * choices.block.feedforwards * choices.feedforward.cache_width(dims)
+        return rows * numbers * self.embedding.weight.element_size()
 
 
 def _cache_of_layer(block: nn.Module, placement: CachePlacement) -> LayerCache:

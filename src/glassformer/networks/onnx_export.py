@@ -25,6 +25,7 @@ from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.foundation.errors import ConfigError, MissingDependency, RunError
 from glassformer.foundation.files import whole_folder, write_json
 from glassformer.model.network import Network
+from glassformer.pretrained.adapter_export import Answers
 from glassformer.pretrained.exporting import Exported
 from glassformer.pretrained.tokenizer_conversion import TOKENIZER, document_of
 
@@ -39,45 +40,59 @@ CLOSE = 1e-4
 class _Scores(nn.Module):
     """The network with the inputs that transformers' exports have."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, scale: tuple[float, float] | None = None) -> None:
         super().__init__()
-        self.network = network
+        self.network, (self.mean, self.deviation) = network, scale or (0.0, 1.0)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None) -> Tensor:
         more = {} if token_type_ids is None else {"segments_BT": token_type_ids}
         mask_BS = attention_mask == 0
-        return self.network.logits(self.network.features(input_ids, key_padding_mask_BS=mask_BS, **more), mask_BS)
+        scores_BC = self.network.logits(self.network.features(input_ids, key_padding_mask_BS=mask_BS, **more), mask_BS)
+        return scores_BC if self.deviation == 1.0 and not self.mean else scores_BC * self.deviation + self.mean
 
 
 @torch.no_grad()
 def export_onnx(
-    network: Network, tokenizer: Tokenizer, folder: Path, *, label_names: Sequence[str], temperature: float | None, pairs: bool
+    network: Network,
+    tokenizer: Tokenizer,
+    folder: Path,
+    *,
+    answers: Answers,
+    temperature: float | None,
+    pairs: bool,
+    thresholds: Sequence[float] = (),
 ) -> Exported:
-    """Writes the folder, whole or not at all."""
+    """Writes the folder, whole or not at all. ``thresholds``: of several labels, the score from which on each is given."""
     try:
         import onnx  # noqa: F401
         import onnxruntime
         import onnxscript  # noqa: F401
     except ImportError as error:
         raise MissingDependency("--onnx needs onnx, onnxscript and onnxruntime; install glassformer[onnx].") from error
-    if not label_names or not network.pools:
-        raise ConfigError("--onnx exports classifiers (objective: labels); this run has no labels.", reason="not-a-classifier")
+    if not answers.names or not network.pools:
+        raise ConfigError(
+            "--onnx exports classifiers (objective: labels, multilabel or regression); this run has no labels.",
+            reason="not-a-classifier",
+        )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RunError(f"{folder} is not empty; choose another folder for the export.")
     network = network.cpu().eval()
     typed = pairs and network.takes_segments
     with whole_folder(folder) as draft:
         draft.mkdir(parents=True, exist_ok=True)
-        _write_graph(network, draft / GRAPH, typed=typed)
+        scores = _Scores(network, answers.scale)
+        _write_graph(scores, draft / GRAPH, typed=typed)
         write_json(draft / TOKENIZER, document_of(tokenizer))
-        facts = {"labels": list(label_names), "context": network.dims.context, "temperature": temperature, "pairs": pairs}
-        write_json(draft / LABELS, {"schema": 1, **facts})
+        facts = {"labels": list(answers.names), "context": network.dims.context, "temperature": temperature, "pairs": pairs}
+        several = {"thresholds": list(thresholds)} if answers.several else {}
+        write_json(draft / LABELS, {"schema": 1, **facts, "problem_type": answers.problem_type, **several})
         session = onnxruntime.InferenceSession(str(draft / GRAPH), providers=["CPUExecutionProvider"])
-        _compare(network, tokenizer, session, draft, typed=typed)
+        _compare(scores, tokenizer, session, draft, typed=typed)
     return Exported(folder, "ONNX", ("Scores were compared with the network's by onnxruntime.",))
 
 
-def _write_graph(network: Network, file: Path, *, typed: bool) -> None:
+def _write_graph(scores: _Scores, file: Path, *, typed: bool) -> None:
+    network = scores.network
     ids_BT = torch.arange(3 * 11).reshape(3, 11) % network.dims.vocabulary  # no two sizes equal, none of them 1
     inputs = {"input_ids": ids_BT, "attention_mask": torch.ones_like(ids_BT)}
     inputs |= {"token_type_ids": torch.zeros_like(ids_BT)} if typed else {}
@@ -88,7 +103,7 @@ def _write_graph(network: Network, file: Path, *, typed: bool) -> None:
         warnings.simplefilter("ignore")
         log.setLevel(logging.ERROR)
         torch.onnx.export(
-            _Scores(network),
+            scores,
             tuple(inputs.values()),
             str(file),
             input_names=list(inputs),
@@ -102,8 +117,9 @@ def _write_graph(network: Network, file: Path, *, typed: bool) -> None:
         log.setLevel(before)
 
 
-def _compare(network: Network, tokenizer: Tokenizer, session: Any, folder: Path, *, typed: bool) -> None:
+def _compare(scores: _Scores, tokenizer: Tokenizer, session: Any, folder: Path, *, typed: bool) -> None:
     """Raises unless the folder's tokenizer and graph give what the run's give."""
+    network = scores.network
     library = tokenizers.Tokenizer.from_file(str(folder / TOKENIZER))
     library.no_truncation()
     library.no_padding()
@@ -122,9 +138,9 @@ def _compare(network: Network, tokenizer: Tokenizer, session: Any, folder: Path,
         seen_BT = (torch.arange(length) < torch.randint(1, length + 1, (rows, 1), generator=generator)).long()
         inputs = {"input_ids": ids_BT, "attention_mask": seen_BT}
         inputs |= {"token_type_ids": (ids_BT % 2) * seen_BT} if typed else {}
-        ours = _Scores(network)(**inputs).numpy()
+        ours = scores(**inputs).numpy()
         theirs = session.run(None, {name: tensor.numpy() for name, tensor in inputs.items()})[0]
-        if not np.allclose(ours, theirs, rtol=CLOSE, atol=CLOSE):
+        if not np.allclose(ours, theirs, rtol=CLOSE, atol=CLOSE * scores.deviation):
             raise ConfigError(
                 f"onnxruntime gives other scores than the network (they differ by {np.abs(ours - theirs).max():.2g}); use "
                 "another version of onnxruntime, or serve the run itself (serve --api).",

@@ -12,18 +12,22 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, final
 
+import numpy as np
 import torch
 from pydantic import BeforeValidator, Field, SerializeAsAny
 from torch import Tensor, nn
 
+from glassformer.data.disk_cache import cached_folder
+from glassformer.data.labels.label_batches import EncodedTexts, in_order
 from glassformer.data.tokenizers.base import TOKENIZERS, Tokenizer
 from glassformer.data.tokenizers.files import FOLDER_FILE
+from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError, RunError
-from glassformer.foundation.files import sha256_of_file, whole_folder, write_atomically
+from glassformer.foundation.files import sha256_of_bytes, sha256_of_file, whole_folder, write_atomically
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.network import MODELS, Network, NetworkConfig
-from glassformer.pretrained.adapter_export import base_name, class_of, loading_snippet, save_adapter, save_merged
+from glassformer.pretrained.adapter_export import Answers, base_name, class_of, loading_snippet, save_adapter, save_merged
 from glassformer.pretrained.encoders import (
     LoadedEncoder,
     fingerprint_of_weights,
@@ -34,7 +38,7 @@ from glassformer.pretrained.encoders import (
 )
 from glassformer.pretrained.exporting import CARD, Exported
 from glassformer.pretrained.folders import CONFIG, locate
-from glassformer.pretrained.heads import PoolChoice, build_head, has_own_head, head_parameters
+from glassformer.pretrained.heads import LabelHead, PoolChoice, build_head, has_own_head, head_parameters
 from glassformer.pretrained.tuning.base import (
     TUNINGS,
     EncoderSizes,
@@ -56,6 +60,8 @@ class CardWriter(Protocol):
     def __call__(self, class_name: str, loading: str, notes: Sequence[str]) -> str: ...
 
 
+AT_ONCE = 64
+"""Texts that are read together when their vectors are stored."""
 SHORTEST = 3
 """Tokens of the shortest row: one between two special tokens."""
 
@@ -124,8 +130,8 @@ class PretrainedConfig(NetworkConfig):
             PartCost("head, trained", 1, head, on_top, 2 * on_top),
         )
         parameters = sum(part.parameters for part in parts)
-        kept = 34 if backward else 1  # vectors of each layer that the backward pass reads again (Korthikanti et al. 2022)
-        activations = 2 * kept * batch * rows * sizes.width * (sizes.layers if backward else 1)
+        stored = 34 if backward else 1  # vectors of each layer that the backward pass reads again (Korthikanti et al. 2022)
+        activations = 2 * stored * batch * rows * sizes.width * (sizes.layers if backward else 1)
         return Cost(parts, batch, self.context, 4 * parameters, 4 * (tuned + head), activations)
 
 
@@ -203,6 +209,54 @@ class PretrainedNetwork(Network):
         seen_BT = torch.ones_like(ids_BT) if key_padding_mask_BS is None else (~key_padding_mask_BS).long()
         return self.reader(self.encoder, ids_BT, seen_BT, segments_BT if self._segments else None)
 
+    @property
+    def own_losses(self) -> tuple[str, ...]:
+        return ("pairs",) if self.config.tuning.pairs else ()
+
+    def lr_factors(self) -> dict[str, float]:
+        factors = self.config.tuning.lr_factors().items()
+        return {name: factor for name, _ in self.named_parameters() for start, factor in factors if name.startswith(start)}
+
+    def logits(self, features_BTD: Tensor, key_padding_mask_BS: Tensor | None) -> Tensor:
+        return super().logits(features_BTD.detach() if self.config.tuning.pairs else features_BTD, key_padding_mask_BS)
+
+    def training_batches(self, batches: Any, seed: int) -> Any:
+        tuning = self.config.tuning
+        if not tuning.pairs and not tuning.stores_vectors():
+            return batches
+        if tuning.pairs:
+            return batches.with_partners(seed)
+        return batches.with_vectors(self.stored_vectors(batches.groups.texts))
+
+    @torch.no_grad()
+    def stored_vectors(self, texts: EncodedTexts) -> np.ndarray | None:
+        """In the cache folder, by checksums of the weights and the tokens."""
+        if not self.config.tuning.stores_vectors():
+            return None
+        if not isinstance(self.head, LabelHead):
+            raise ConfigError(
+                f"model.tuning.cached=true stores what the head pools, but with model.pool={self.config.pool} this encoder's "
+                "head has a trained layer before that; choose model.pool: mean or first.",
+                reason="head-not-pooled",
+            )
+        ids = np.concatenate([*texts.ids, texts.lengths])
+        kinds = sha256_of_bytes(np.concatenate(texts.types).tobytes()) if texts.types is not None else None
+        made_of = [self._sha256, self.config.pool, sha256_of_bytes(ids.tobytes()), kinds, metadata.version("transformers")]
+
+        def make(folder: Path) -> None:
+            found_ND = np.zeros((len(texts), self.dims.width), np.float32)
+            device, training = next(self.parameters()).device, self.training
+            self.eval()
+            for at, rows in in_order(texts, AT_ONCE):
+                ids_BT, mask_BT = (torch.from_numpy(array).to(device) for array in (rows.ids_BT, rows.hidden_BT))
+                types_BT = None if rows.types_BT is None else torch.from_numpy(rows.types_BT).to(device)
+                features_BTD = self.features(ids_BT, key_padding_mask_BS=mask_BT, segments_BT=types_BT)
+                found_ND[at] = self.head.pooled(features_BTD, mask_BT).float().cpu().numpy()
+            self.train(training)
+            np.save(folder / "vectors.npy", found_ND)
+
+        return np.asarray(np.load(cached_folder("vectors", fingerprint(made_of), make) / "vectors.npy"))
+
     def pretrained_source(self) -> dict[str, str]:
         return {"folder": str(self.folder.resolve()), "sha256": self._sha256}
 
@@ -225,7 +279,7 @@ class PretrainedNetwork(Network):
         self,
         folder: Path,
         *,
-        label_names: Sequence[str],
+        answers: Answers,
         merge: bool = False,
         bare: bool = False,
         card: CardWriter | None = None,
@@ -246,7 +300,7 @@ class PretrainedNetwork(Network):
                 "separate files.",
                 reason="head-without-class",
             )
-        plain = merge or self.config.tuning.kind in ("full", "head")
+        plain = merge or self.config.tuning.kind in ("full", "head", "contrastive")
         notes = []
         if not own:
             notes.append(
@@ -256,10 +310,10 @@ class PretrainedNetwork(Network):
         if not plain:
             notes.append(f"The adapter belongs to {base_name(self)}, whose weights have the sha256 {self._sha256}.")
         with whole_folder(folder) as draft:
-            written = (save_merged if plain else save_adapter)(self, draft, label_names=label_names)
+            written = (save_merged if plain else save_adapter)(self, draft, answers=answers)
             if card is not None:
                 class_name = class_of(self) if own else "AutoModel"
-                loading = loading_snippet(class_name, base=None if plain else base_name(self), own=own)
+                loading = loading_snippet(class_name, base=None if plain else base_name(self), own=own, answers=answers)
                 write_atomically(draft / CARD, card(written, loading, notes))
         return Exported(folder, written, tuple(notes))
 

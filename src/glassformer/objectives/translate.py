@@ -89,10 +89,11 @@ class TranslateConfig(ObjectiveConfig):
     def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
         items.require_targets()
         losses, note = self._losses(network, items, tools)
-        ignores = IGNORES_SOURCE if self._ignores_source(network, items, tools) else None
+        ignores = self._ignores_source(network, items, tools)
         texts = [text for text, _ in self.translate(network, items, tools)]
         outcomes = translation_outcomes(items, texts, losses)
-        return replace(outcomes, notes=(*(one for one in (ignores, note) if one), *outcomes.notes))
+        notes = (*(one for one in (IGNORES_SOURCE if ignores else None, note) if one), *outcomes.notes)
+        return replace(outcomes, notes=notes, details={**outcomes.details, "ignores_source": ignores})
 
     def _ignores_source(self, network: Network, items: Pairs, tools: EvaluationTools) -> bool:
         """Whether the targets are as probable with other sources: each with that of the pair after it."""

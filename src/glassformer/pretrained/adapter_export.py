@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,29 @@ _CLASSES = {
 }
 
 
-def save_adapter(network: Any, folder: Path, *, label_names: Sequence[str]) -> str:
+@dataclass(frozen=True)
+class Answers:
+    """What the scores of a network are: of these labels, one or ``several`` at once; or, with ``scale`` (the mean and the
+    deviation of the training numbers), a number. An export multiplies the scale into its last layer: its score is the
+    number itself."""
+
+    names: Sequence[str]
+    several: bool = False
+    scale: tuple[float, float] | None = None
+
+    @property
+    def problem_type(self) -> str:
+        """transformers' word for it."""
+        several = "multi_label_classification" if self.several else "single_label_classification"
+        return several if self.scale is None else "regression"
+
+    @property
+    def reading(self) -> str:
+        """Python that makes an answer of the logits."""
+        return "[:, 0]" if self.scale is not None else ".sigmoid()" if self.several else ".softmax(-1)"
+
+
+def save_adapter(network: Any, folder: Path, *, answers: Answers) -> str:
     """Writes the trained weights in peft's format: lora, prompt and prefix. The base model is named in the config.
 
     Returns a description of the folder.
@@ -56,10 +79,10 @@ def save_adapter(network: Any, folder: Path, *, label_names: Sequence[str]) -> s
     if own:
         # peft wraps the model once more for methods that change its layers than for those that only add inputs
         prefix = "base_model.model." if isinstance(tuning, LoraConfig) else "base_model."
-        tensors |= {f"{prefix}{name}": tensor for name, tensor in _head_tensors(network).items()}
-        write_json(folder / CONFIG, _settings(network, class_of(network), label_names))  # peft has no place for labels
+        tensors |= {f"{prefix}{name}": tensor for name, tensor in _head_tensors(network, answers).items()}
+        write_json(folder / CONFIG, _settings(network, class_of(network), answers))  # peft has no place for labels
     else:
-        _save_head(network, folder, label_names)
+        _save_head(network, folder, answers)
     common = {
         "base_model_name_or_path": base_name(network),
         "task_type": "SEQ_CLS" if own else "FEATURE_EXTRACTION",
@@ -83,7 +106,7 @@ def class_of(network: Any) -> str:
     return _CLASSES[network.encoder.config.model_type]
 
 
-def save_merged(network: Any, folder: Path, *, label_names: Sequence[str]) -> str:
+def save_merged(network: Any, folder: Path, *, answers: Answers) -> str:
     """Writes a plain folder that transformers opens without peft; returns its class. Prompts and prefixes cannot be merged.
 
     Without a head of its own (mean, first) config.json names no labels: transformers would put a random head under them.
@@ -101,26 +124,26 @@ def save_merged(network: Any, folder: Path, *, label_names: Sequence[str]) -> st
         pooler = getattr(network.head, "pooler", None)
         if isinstance(pooler, nn.Module):
             tensors |= {f"{base}.pooler.{name}": tensor for name, tensor in pooler.state_dict().items()}
-        tensors |= _head_tensors(network)
+        tensors |= _head_tensors(network, answers)
     folder.mkdir(parents=True, exist_ok=True)
     class_name = class_of(network) if own else type(network.encoder).__name__
-    write_json(folder / CONFIG, _settings(network, class_name, label_names if own else None))
+    write_json(folder / CONFIG, _settings(network, class_name, answers if own else None))
     _save(tensors, folder / "model.safetensors")
     if not own:
-        _save_head(network, folder, label_names)
+        _save_head(network, folder, answers)
     _copy_tokenizer(network, folder)
     return class_name
 
 
-def _settings(network: Any, class_name: str, label_names: Sequence[str] | None) -> dict[str, Any]:
+def _settings(network: Any, class_name: str, answers: Answers | None) -> dict[str, Any]:
     """config.json: the encoder's settings, without the path it was read from, and the labels where the class has a head."""
     document = {**network.encoder.config.to_dict(), "architectures": [class_name]}
-    for key in ("_name_or_path", "id2label", "label2id", "num_labels"):
+    for key in ("_name_or_path", "id2label", "label2id", "num_labels", "problem_type"):
         document.pop(key, None)
-    if label_names is None:
+    if answers is None:
         return document
-    document |= {"id2label": {str(at): name for at, name in enumerate(label_names)}}
-    return {**document, "label2id": {name: at for at, name in enumerate(label_names)}, "num_labels": len(label_names)}
+    document |= {"id2label": {str(at): name for at, name in enumerate(answers.names)}, "problem_type": answers.problem_type}
+    return {**document, "label2id": {name: at for at, name in enumerate(answers.names)}, "num_labels": len(answers.names)}
 
 
 def _copy_tokenizer(network: Any, folder: Path) -> None:
@@ -152,7 +175,7 @@ def merged_tensors(encoder: nn.Module) -> dict[str, Tensor]:
     return found
 
 
-def loading_snippet(class_name: str, *, base: str | None, own: bool) -> str:
+def loading_snippet(class_name: str, *, base: str | None, own: bool, answers: Answers) -> str:
     """Python that opens an export. ``base``: of an adapter; ``own``: with its head, which gives logits of the labels."""
     config = "AutoConfig, " if base is not None and own else ""
     lines = [f"from transformers import {config}AutoTokenizer, {class_name}"]
@@ -168,7 +191,7 @@ def loading_snippet(class_name: str, *, base: str | None, own: bool) -> str:
     if own:
         lines += [
             'batch = tokenizer(["a text"], truncation=True, padding=True, return_tensors="pt")',
-            "probabilities = model(**batch).logits.softmax(-1)",
+            f"{'probabilities' if answers.scale is None else 'numbers'} = model(**batch).logits{answers.reading}",
         ]
     return "\n".join(lines)
 
@@ -210,19 +233,23 @@ def head_layers(network: Any) -> dict[str, nn.Module]:
     return {"classifier.dense": head.dense, "classifier.out_proj": head.out_proj}
 
 
-def _head_tensors(network: Any) -> dict[str, Tensor]:
-    """The tensors of the head as transformers names them."""
-    layers = head_layers(network).items()
-    return {f"{name}.{part}": tensor for name, layer in layers for part, tensor in layer.state_dict().items()}
+def _head_tensors(network: Any, answers: Answers) -> dict[str, Tensor]:
+    """The tensors of the head as transformers names them; of numbers, the last layer in the numbers' own units."""
+    layers = list(head_layers(network).items())
+    found = {f"{name}.{part}": tensor for name, layer in layers for part, tensor in layer.state_dict().items()}
+    if answers.scale is not None:
+        (mean, deviation), last = answers.scale, layers[-1][0]
+        found[f"{last}.weight"] = found[f"{last}.weight"] * deviation
+        found[f"{last}.bias"] = found[f"{last}.bias"] * deviation + mean
+    return found
 
 
-def _save_head(network: Any, folder: Path, label_names: Sequence[str]) -> None:
+def _save_head(network: Any, folder: Path, answers: Answers) -> None:
     if network.config.pool == "own":
         raise ConfigError("the head of model.pool=own is part of the model's own files.")
-    _save(_head_tensors(network), folder / HEAD)
-    write_json(
-        folder / HEAD_CONFIG, {"pool": network.config.pool, "virtual": network.head.virtual, "labels": list(label_names)}
-    )
+    _save(_head_tensors(network, answers), folder / HEAD)
+    facts = {"pool": network.config.pool, "virtual": network.head.virtual, "labels": list(answers.names)}
+    write_json(folder / HEAD_CONFIG, {**facts, "problem_type": answers.problem_type})
 
 
 def _save(tensors: dict[str, Tensor], file: Path) -> None:

@@ -30,7 +30,9 @@ FOLDER = Path(__file__).with_name("families")
 ROPE = {"rope_theta": 10000.0, "partial_rotary_factor": 1.0}
 """Settings inside ``rope_parameters``, with what they are when they are absent."""
 WINDOW = "window"
-"""Not a setting but three: sliding_window, use_sliding_window and layer_types."""
+"""Not a setting but three: sliding_window, use_sliding_window and layer_types; or nanochat's window_pattern."""
+VALUES = "value_embedding"
+"""Not a setting: nanochat has value embeddings in every other layer, the last among them."""
 OUTPUT = "output"
 """Not a setting but two, tie_word_embeddings and scale_decoder_outputs, and whether there is a matrix of the head (T5)."""
 OWN_HEAD = "lm_head.weight"
@@ -131,8 +133,11 @@ class TensorEntry:
     @classmethod
     def of(cls, ours: str, value: Any, *, inside: tuple[str, str] = ("", "")) -> TensorEntry:
         options: dict[str, Any] = dict(value) if isinstance(value, Mapping) else {"names": value}
-        names = options.pop("names")
-        theirs = tuple(inside[1] + name for name in ([names] if isinstance(names, str) else names))
+        names, number = options.pop("names"), inside[1].rpartition(".")[0].rpartition(".")[2]
+        theirs = tuple(  # a name that begins with a slash stands beside the layers, with their number
+            name[1:].replace("N", number) if name.startswith("/") else inside[1] + name
+            for name in ([names] if isinstance(names, str) else names)
+        )
         options = {key: tuple(option) if isinstance(option, list) else option for key, option in options.items()}
         return cls(inside[0] + ours, theirs, **options)
 
@@ -212,6 +217,8 @@ class Family(Architecture):
     def _setting(self, name: str, settings: Settings, layer: int) -> Any:
         if name == WINDOW:
             return _window(settings, layer)
+        if name == VALUES:
+            return _values(settings.whole("n_layer", self.defaults["n_layer"]), layer)
         if name in ROPE:
             return _rope(settings, name, self.defaults.get(name, ROPE[name]))
         default = self.defaults[name]
@@ -243,10 +250,13 @@ class Family(Architecture):
         captured, _ = self._captured(config)
         written = {name: allowed[0] for name, allowed in self.only.items() if allowed}
         written |= {name: value for name, value in captured.items() if name not in (*ROPE, WINDOW, OUTPUT)}
+        pattern = "window_pattern" in self.defaults
         rope = {name: captured[name] for name in ROPE if name in captured}
         if rope:
             written |= {"rope_parameters": {"rope_type": "default", **rope}, **rope}
-        if WINDOW in captured:
+        if pattern:
+            written["window_pattern"] = _pattern(captured[WINDOW])
+        elif WINDOW in captured:
             windows = captured[WINDOW]
             written["sliding_window"] = next(filter(None, windows), None)
             if "layer_types" in self.defaults:
@@ -273,6 +283,8 @@ class Family(Architecture):
                     del whole["head"]
                 _match(template, whole, plain, "model", found, wrong)
                 windows.append(found.pop(WINDOW, None))
+                if VALUES in found and (values := found.pop(VALUES)) != _values(config.layers, layer):
+                    wrong.append(f"model.mixer.values={_shown(values)} in layer {layer}")
                 for name, value in found.items():
                     if captured.setdefault(name, value) != value:
                         wrong.append(f"{name} is not the same in every layer")
@@ -283,6 +295,10 @@ class Family(Architecture):
             _match_value(self.recipe["embeddings"], joined.embeddings, "model.embeddings", captured, wrong)
         if any(WINDOW in str(value) for value in _leaves(self.recipe) if str(value).startswith("$")):
             captured[WINDOW] = windows
+            if "window_pattern" in self.defaults:
+                asked = Settings({"window_pattern": _pattern(windows), "sequence_len": config.context}, "")
+                if windows != [_window(asked, layer) for layer in range(len(windows))]:
+                    wrong.append("model.mixer.window is not a quarter of the context and none in the last layer")
             if len({each for each in windows if each}) > 1:
                 wrong.append("model.mixer.window has several lengths")
         return captured, wrong
@@ -400,6 +416,11 @@ def _rope(settings: Settings, name: str, default: float) -> float:
 
 def _window(settings: Settings, layer: int) -> int | None:
     """The window of a layer; one that is as long as the context is none."""
+    pattern = settings.values.get("window_pattern")
+    if isinstance(pattern, str) and pattern:  # tiled over the layers; S: a quarter of the context in whole hundred and 28s
+        context, last = settings.whole("sequence_len"), settings.values.get("n_layer", len(pattern)) - 1
+        quarter = 1 - (-context // 4 // 128) * 128  # the token itself and so many before it
+        return quarter if pattern[layer % len(pattern)] in "Ss" and layer != last and quarter < context else None
     if settings.values.get("sliding_window") is None or not settings.flag("use_sliding_window", True):
         return None
     kinds = settings.values.get("layer_types")
@@ -407,6 +428,15 @@ def _window(settings: Settings, layer: int) -> int | None:
         return None
     window = settings.whole("sliding_window")
     return None if window >= settings.whole("max_position_embeddings", window) else window
+
+
+def _pattern(windows: Sequence[int | None]) -> str:
+    return "".join("S" if each else "L" for each in windows)
+
+
+def _values(layers: int, layer: int) -> dict[str, Any]:
+    """nanochat's value embeddings: in every other layer, the last among them."""
+    return {"kind": "embedding", "gate": 12} if layer % 2 == (layers - 1) % 2 else {"kind": "none"}
 
 
 def _simplified(values: dict[str, Any]) -> dict[str, Any]:

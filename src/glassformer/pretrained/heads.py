@@ -36,8 +36,11 @@ class LabelHead(nn.Module):
         return pool(x_BTD[:, self.virtual :], key_padding_mask_BS, self.pool)
 
     def forward(self, x_BTD: Tensor, key_padding_mask_BS: Tensor | None = None) -> Tensor:
-        pooled_BD = F.dropout(self.pooled(x_BTD, key_padding_mask_BS), self.drop, self.training)
-        return self.classifier(pooled_BD)
+        return self.scored(self.pooled(x_BTD, key_padding_mask_BS))
+
+    def scored(self, pooled_BD: Tensor) -> Tensor:
+        """The scores of pooled vectors."""
+        return self.classifier(F.dropout(pooled_BD, self.drop, self.training))
 
     def init_weights(self, generator: torch.Generator) -> None:
         """transformers' initialisation: small weights, zero bias."""

@@ -6,7 +6,7 @@ A sound run gives no finding. Each finding has a code, which does not change, so
 diverged           a loss, a gradient or a weight stopped being a number
 worse-than-uniform training ends above the loss of giving every output the same probability
 unstable           the training loss rose far above where it began, and came back
-constant-data      counting alone predicts everything: the same token or label every time
+constant-data      a guess that reads nothing predicts everything: the same token or label every time
 flat               the loss is where it began
 one-class          a classifier predicts the same class for every text
 same-text          most of the validation data were trained on
@@ -34,8 +34,10 @@ FLAT = 0.03
 """A loss that fell by less than this share of where it began is flat."""
 ABOVE_START = 1.1
 """A mean training loss above this many times the first one is no learning any more."""
-NOTHING = 0.02
-"""Nats: where a baseline's loss is below this, nothing is left to learn; so is a share of right answers that near to one."""
+NOTHING, ALL_RIGHT = 0.02, 0.998
+"""Nats, and a share of right answers: where a baseline that reads nothing gets there, nothing is left to learn."""
+READ_NOTHING = ("uniform", "unigram", "prior", "majority", "label shares", "mean")
+"""Baselines that say the same whatever they read. A bag of words may be perfect on data that are worth learning."""
 RISEN = 0.03
 """A validation loss that rose by more than this share of where the loss began has risen."""
 LEARNING = 0.02
@@ -165,15 +167,15 @@ def _diverged(train: Sequence[tuple[int, float]], facts: Facts) -> Finding | Non
 
 
 def _constant(facts: Facts) -> Finding | None:
-    values = list(facts.baselines.values())
-    best = (min(values) if facts.metric.lower_is_better else 1.0 - max(values)) if values else 1.0
-    if best > NOTHING:
+    values = [value for name, value in facts.baselines.items() if name in READ_NOTHING]
+    constant = min(values) < NOTHING if values and facts.metric.lower_is_better else max(values, default=0.0) >= ALL_RIGHT
+    if not constant:
         return None
     figure = f"{min(values):.4f}" if facts.metric.lower_is_better else f"{max(values):.4f}"
     return Finding(
         "constant-data",
         "There is nothing to learn in these data.",
-        f"A baseline that only counts has a validation {facts.metric.name} of {figure}: always the same token, or label.",
+        f"A baseline that reads nothing has a validation {facts.metric.name} of {figure}: always the same token, or label.",
         "Look at what the model reads: `glassformer data show RECIPE`.",
     )
 
@@ -197,6 +199,8 @@ def _unstable(train: Sequence[tuple[int, float]], facts: Facts) -> Finding | Non
     if len(train) < width:
         return None
     means = np.convolve([value for _, value in train], np.ones(width) / width, mode="valid")
+    if facts.num_outputs == 1:  # a scaled number: the mean has a loss of 1, and a single batch may begin far below it
+        start = max(start, 1.0)
     if means.max() <= ABOVE_START * start:
         return None
     at = train[int(np.argmax(means))][0]

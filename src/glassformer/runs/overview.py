@@ -162,6 +162,10 @@ def data_name(recipe: dict[str, Any]) -> str | None:
     return None if first is None else Path(str(first)).name
 
 
+OF_TEXTS = ("labels", "multilabel", "regression")
+"""Objectives about whole texts."""
+
+
 def abilities_of(recipe: dict[str, Any]) -> dict[str, Any]:
     """What a recipe's model can be asked for (text, answers or labels), and its sizes."""
     objective, model = recipe.get("objective", "next-token"), recipe.get("model") or {}
@@ -169,8 +173,8 @@ def abilities_of(recipe: dict[str, Any]) -> dict[str, Any]:
     sizes = {name: model.get(name) for name in ("layers", "heads", "context")}
     return {
         "objective": kind,
-        "generates": bool(model.get("causal", True)) and kind not in ("labels", "retrieval", "translate"),
-        "answers": "answers" in str(objective) or kind == "labels",
+        "generates": bool(model.get("causal", True)) and kind not in (*OF_TEXTS, "retrieval", "translate"),
+        "answers": "answers" in str(objective) or kind in OF_TEXTS,
         "translates": kind == "translate",
         **sizes,
     }

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
@@ -16,7 +18,7 @@ from typing import Any, ClassVar, final
 
 from glassformer.foundation.config import diff, fingerprint
 from glassformer.foundation.errors import ConfigError, RunError
-from glassformer.foundation.files import read_json, read_text, write_atomically
+from glassformer.foundation.files import read_json, read_text, sha256_of_file, write_atomically, write_json
 from glassformer.foundation.locks import locked
 from glassformer.foundation.yaml_text import dump_yaml, read_yaml
 from glassformer.study.history.ledger import SCHEMA, Earlier
@@ -73,6 +75,20 @@ class StudyDirectory:
     @property
     def nodes_file(self) -> Path:
         return self.root / ".nodes"
+
+    def store_plugins(self, plugins: Iterable[Mapping[str, Any]]) -> None:
+        """Copies plugins and what they import to ``plugins/``, with the commit of their folder and of this package."""
+        rows = []
+        for plugin in plugins:
+            for file, digest in ((str(plugin["file"]), plugin["sha256"]), *plugin.get("imports", {}).items()):
+                name = f"{digest[:8]}-{Path(file).name}"
+                rows.append({"file": file, "sha256": digest, "stored": name, "commit": commit_of(Path(file).parent)})
+                if not (self.root / "plugins" / name).is_file() and sha256_of_file(Path(file)) == digest:
+                    (self.root / "plugins").mkdir(exist_ok=True)
+                    write_atomically(self.root / "plugins" / name, Path(file).read_text(encoding="utf-8"))
+        if rows:
+            document = {"schema": self.SCHEMA, "glassformer": commit_of(Path(__file__).parent), "files": rows}
+            write_json(self.root / "plugins" / "files.json", document)
 
     @property
     def logs(self) -> Path:
@@ -182,6 +198,7 @@ class StudyDirectory:
         if not self.begun():
             for file in (self.plan_file, self.variants_file, self.earlier_file):
                 file.unlink(missing_ok=True)
+            shutil.rmtree(self.root / "plugins", ignore_errors=True)
 
     def continues(self, plan: StudyPlan, resolve: Resolve) -> bool:
         """Whether this folder holds the same plan, so that it can be resumed."""
@@ -235,6 +252,18 @@ class StudyDirectory:
                 reason="plan-edited",
             )
         return plan, dict(document["recipes"])
+
+
+def commit_of(folder: Path) -> str | None:
+    """The commit that a folder is at, with a plus where files were changed since; None outside of a repository."""
+    try:
+        found = [
+            subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=10, check=True).stdout
+            for words in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+        ]
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found[0].strip() + ("+" if found[1].strip() else "")
 
 
 def trial_lock(folder: Path) -> Path:

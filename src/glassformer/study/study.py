@@ -32,7 +32,7 @@ from glassformer.study.directory import StudyDirectory
 from glassformer.study.history.attempts import attempts_of, ledger_of
 from glassformer.study.history.ledger import Attempt, Earlier
 from glassformer.study.planning.conditions import joined, unequal
-from glassformer.study.planning.plan import BASE, StudyPlan
+from glassformer.study.planning.plan import BASE, StudyPlan, Trial
 from glassformer.study.planning.variant_facts import Facts, VariantBook
 from glassformer.study.reporting.study_notes import (
     conditions_of,
@@ -98,7 +98,7 @@ class Study:
         adapted = {name: facts.adapted for name, facts in self.book.variants.items()}
         for trial in self.plan.trials(adapted=adapted):
             try:
-                result = read_trial(self.directory.trial(trial), trial, self.metric, self.plan.split)
+                result = read_trial(self.directory.trial(trial), trial, self.metric, self.split_of(trial))
             except RunError as error:
                 result = TrialResult(trial, "pending", str(error))
             reason = self.failures.get((trial.variant, trial.seed))
@@ -106,6 +106,11 @@ class Study:
                 result = replace(result, status="failed", reason=reason, problem=Problem.MISSING)
             rows[trial.variant].append(result)
         return rows
+
+    def split_of(self, trial: Trial) -> str:
+        """What the evaluation of a trial is called by: its split, and who judges it where that is not its own objective."""
+        facts = self.book.variants.get(trial.variant)
+        return self.plan.split_of(trial) + (facts.judge if facts else "")
 
     @cached_property
     def values(self) -> StudyValues:
@@ -217,7 +222,7 @@ class Study:
         grids = {name: np.full((len(self.plan.tuning_points(name)), len(seeds)), np.nan) for name in self.plan.variants}
         for trial in self.plan.tuning_trials({name: facts.matched for name, facts in self.book.variants.items()}):
             with suppress(RunError):
-                found = read_trial(self.directory.trial(trial), trial, self.metric, self.plan.split_of(trial))
+                found = read_trial(self.directory.trial(trial), trial, self.metric, self.split_of(trial))
                 if found.units is not None and found.problem is None:  # a setting with a failed run could not be chosen
                     grids[trial.variant][trial.point, seeds.index(trial.seed)] = metric_of(found.units, self.metric)
         return grids

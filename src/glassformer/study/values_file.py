@@ -65,7 +65,7 @@ def write_values(file: Path, study: StudyValues, *, metric: str) -> None:
                 "tokens_per_second": study.tokens_per_second[name],
                 "spent": study.spent[name],
                 "tokens": study.tokens.get(name),
-                "conditions": [[condition.what, condition.text] for condition in study.conditions.get(name, ())],
+                "conditions": [list(vars(condition).values()) for condition in study.conditions.get(name, ())],
             }
             for name, one in study.trials.items()
         },

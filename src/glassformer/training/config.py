@@ -7,7 +7,15 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from glassformer.foundation.config import Config
-from glassformer.training.slots import OPTIMIZERS, SCHEDULES, OptimizerConfig, ScheduleConfig
+from glassformer.training.slots import (
+    AFTER_STEPS,
+    AVERAGES,
+    OPTIMIZERS,
+    SCHEDULES,
+    AfterStepConfig,
+    OptimizerConfig,
+    ScheduleConfig,
+)
 
 
 class TrainingConfig(Config):
@@ -31,6 +39,9 @@ class TrainingConfig(Config):
     """The share of each training target that is spread over the vocabulary; evaluation never smooths."""
     optimizer: Annotated[SerializeAsAny[OptimizerConfig], BeforeValidator(OPTIMIZERS.parse)] = OPTIMIZERS.default("adamw")
     schedule: Annotated[SerializeAsAny[ScheduleConfig], BeforeValidator(SCHEDULES.parse)] = SCHEDULES.default("cosine")
+    after_step: Annotated[SerializeAsAny[AfterStepConfig], BeforeValidator(AFTER_STEPS.parse)] = AFTER_STEPS.default("none")
+    average: Annotated[SerializeAsAny[AfterStepConfig], BeforeValidator(AVERAGES.parse)] = AVERAGES.default("none")
+    """The average of the weights that is evaluated and saved; training itself goes on from the weights."""
     precision: Literal["auto", "float32", "bf16"] = "auto"
     """`auto`: bf16 on a GPU that has it, float32 elsewhere."""
     compile: Literal["auto"] | bool = "auto"
@@ -55,6 +66,11 @@ class TrainingConfig(Config):
             raise ValueError("training.steps and training.epochs are both given; give one of them.")
         if self.steps is None and self.epochs is None:
             raise ValueError("training.steps (or training.epochs) is missing; say how long to train.")
+        if self.average.kind != "none" and self.optimizer.kind == "schedule_free":
+            raise ValueError(
+                f"training.average={self.average.kind} does not go with training.optimizer=schedule_free, which evaluates an "
+                "average of its own; drop one of them."
+            )
         if self.batch_size % self.accumulate:
             divisors = [n for n in range(1, self.batch_size + 1) if self.batch_size % n == 0]
             raise ValueError(
@@ -93,7 +109,7 @@ class EvaluationConfig(Config):
 
 
 class CheckpointConfig(Config):
-    """When checkpoints are written, and which are kept."""
+    """When checkpoints are written, and which stay."""
 
     every: int | None = Field(default=None, ge=1)
     """Steps between checkpoints; by default a tenth of the run."""

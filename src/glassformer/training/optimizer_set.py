@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Self, final
 
 import torch
@@ -11,11 +12,13 @@ from torch import Tensor, nn
 from glassformer.foundation.errors import DamagedCheckpoint, UsageError
 from glassformer.model.network import Network
 from glassformer.training.config import TrainingConfig
-from glassformer.training.parallel.shard import cut_like
-from glassformer.training.slots import FunctionalOptimizer, Optimizer, OptimizerConfig
+from glassformer.training.parallel.shard import cut_like, whole
+from glassformer.training.slots import AfterStepConfig, FunctionalOptimizer, Optimizer, OptimizerConfig
 
 FROM_ZERO = frozenset({"Adam", "AdamW", "RAdam", "RMSprop", "Adamax", "Adadelta"})
 """Optimizers of torch whose memory begins with zeros (NAdam, ASGD and Rprop begin with other numbers); ours all do."""
+TRAINED = "trained"
+"""The key of the weights that training goes on from, in a checkpoint whose weights are an average of them."""
 
 
 def _split_by_rate(optimizer: Optimizer, factors: Mapping[nn.Parameter, float]) -> None:
@@ -32,7 +35,15 @@ def _split_by_rate(optimizer: Optimizer, factors: Mapping[nn.Parameter, float]) 
 class OptimizerSet:
     """What a config's optimizers do as a whole."""
 
-    def __init__(self, config: OptimizerConfig, model: nn.Module, *, lr: float, weight_decay: float) -> None:
+    def __init__(
+        self,
+        config: OptimizerConfig,
+        model: nn.Module,
+        *,
+        lr: float,
+        weight_decay: float,
+        after: Sequence[AfterStepConfig] = (),
+    ) -> None:
         self.parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         if not self.parameters:
             raise UsageError(
@@ -43,13 +54,16 @@ class OptimizerSet:
         if factors:
             for optimizer in self.optimizers:
                 _split_by_rate(optimizer, {parameter: factors.get(name, 1.0) for name, parameter in self.parameters.items()})
+        made = (one.build(model, self.parameters) for one in after)
+        self.after = [one for one in made if one is not None]
         self._names: dict[Tensor, str] = {parameter: name for name, parameter in self.parameters.items()}
         self._base_rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in self.optimizers]
 
     @classmethod
     def of(cls, training: TrainingConfig, model: nn.Module) -> Self:
         """The optimizers that a recipe's training section asks for."""
-        return cls(training.optimizer, model, lr=training.lr, weight_decay=training.weight_decay)
+        after = training.after_step, training.average
+        return cls(training.optimizer, model, lr=training.lr, weight_decay=training.weight_decay, after=after)
 
     def set_lr_multiplier(self, lr_multiplier: float) -> None:
         """Every group's rate is its own base rate times ``lr_multiplier``."""
@@ -104,15 +118,35 @@ class OptimizerSet:
     def step(self) -> None:
         for optimizer in self.optimizers:
             optimizer.step()
+        for then in self.after:
+            then()
+
+    @contextmanager
+    def evaluating(self, network: nn.Module) -> Iterator[dict[str, Tensor]]:
+        """Inside, ``network`` has the weights that are evaluated and saved. Gives those that are trained, where they differ, by
+        the name under which a checkpoint stores them; afterwards they are back."""
+        averaged = {
+            self._names[weight]: whole(mean)
+            for source in (*self.optimizers, *self.after)
+            if hasattr(source, "averaged")
+            for weight, mean in source.averaged().items()
+        }
+        weights = {name: weight for name, weight in network.named_parameters() if name in averaged}
+        trained = {name: weight.detach().clone() for name, weight in weights.items()}
+        _copy(weights, averaged)
+        try:
+            yield {f"{name}/{TRAINED}": weight for name, weight in trained.items()}
+        finally:
+            _copy(weights, trained)
 
     def zero_grad(self) -> None:
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
 
     def tensors(self) -> dict[str, Tensor]:
-        """What the optimizers remember, as ``parameter/key`` -> tensor."""
+        """What the optimizers and what follows them remember, as ``parameter/key`` -> tensor."""
         found: dict[str, Tensor] = {}
-        for optimizer in self.optimizers:
+        for optimizer in (*self.optimizers, *self.after):
             for parameter, state in optimizer.state.items():
                 for key, value in state.items():
                     if isinstance(value, Tensor):
@@ -127,8 +161,8 @@ class OptimizerSet:
             for group in optimizer.param_groups
             for parameter in group["params"]
         }
-        for optimizer in self.optimizers:
-            optimizer.state.clear()
+        for one in (*self.optimizers, *self.after):
+            one.state.clear()
         for name, tensor in tensors.items():
             parameter_name, _, key = name.rpartition("/")
             parameter = self.parameters.get(parameter_name)
@@ -136,10 +170,14 @@ class OptimizerSet:
                 raise DamagedCheckpoint(
                     f"The optimizer state names {parameter_name!r}, which this model does not have.", reason="unknown-parameter"
                 )
+            if key == TRAINED:  # the checkpoint's own weights are those of an evaluation
+                _copy({name: parameter}, {name: cut_like(tensor.to(parameter.device), parameter)})
+                continue
             optimizer = owner[parameter]
             on_device = key != "step" or any(group.get("fused") or group.get("capturable") for group in optimizer.param_groups)
             tensor = tensor.to(parameter.device if on_device else "cpu").clone()
-            optimizer.state[parameter][key] = cut_like(tensor, parameter) if tensor.ndim else tensor
+            remembers = next((one for one in self.after if key in one.keys), optimizer)
+            remembers.state[parameter][key] = cut_like(tensor, parameter) if tensor.ndim else tensor
 
     def decay_list(self) -> dict[str, list[str]]:
         """Which parameters decay and which do not, by name."""
@@ -151,7 +189,14 @@ class OptimizerSet:
         return lists
 
 
-def optimizer_bytes(config: OptimizerConfig, model: nn.Module) -> int:
-    """Bytes the optimizer will keep, in float32, from the shapes alone."""
-    trained = ((name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad)
-    return 4 * sum(config.numbers_per_parameter(name, parameter) for name, parameter in trained)
+@torch.no_grad()
+def _copy(to: Mapping[str, Tensor], source: Mapping[str, Tensor]) -> None:
+    for name, tensor in to.items():
+        tensor.copy_(source[name])
+
+
+def optimizer_bytes(training: TrainingConfig, model: nn.Module) -> int:
+    """Bytes that the optimizer and what follows it keep, in float32, from the shapes alone."""
+    trained = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+    keeping = training.optimizer, training.after_step, training.average
+    return 4 * sum(one.numbers_per_parameter(name, parameter) for one in keeping for name, parameter in trained)

@@ -1,4 +1,4 @@
-"""The interfaces of optimizers and schedules, their slots, and what their variants share.
+"""The interfaces of optimizers, schedules and what follows a step, their slots, and what their variants share.
 
 To make a ``torch.optim.Optimizer``, to step it or to clear its gradients imports torch's compiler, a second and more of
 every process, also when nothing is compiled. ``FunctionalOptimizer`` does without: its variants call torch's functions
@@ -11,7 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 
 import torch
 from pydantic import Field
@@ -23,7 +23,7 @@ _LAYER = re.compile(r"(?:^|\.)(?:blocks|h|(?:\w+_)?layers?)\.(\d+)\.")
 """A layer's number in a parameter's name: blocks.3. in our models; layer.3. (BERT), layers.3. or h.3. in pretrained ones."""
 
 Share = Annotated[float, Field(ge=0, lt=1)]
-"""How much of a running mean is kept at each step."""
+"""How much of a running mean stays at each step."""
 
 
 class Optimizer(Protocol):
@@ -64,6 +64,10 @@ class FunctionalOptimizer(ABC):
     def change(self, group: dict[str, Any], weights: list[Tensor], gradients: list[Tensor]) -> None:
         """One step for those weights of a group that have a gradient."""
 
+    def averaged(self) -> dict[Tensor, Tensor]:
+        """By weight, what is evaluated and saved in its place; empty: the weights themselves."""
+        return {}
+
     def zero_grad(self, set_to_none: bool = True) -> None:
         weights: Iterable[nn.Parameter] = (weight for group in self.param_groups for weight in group["params"])
         for weight in weights:
@@ -73,6 +77,37 @@ class FunctionalOptimizer(ABC):
                 weight.grad.detach_().zero_()
 
 
+class AfterStep(ABC):
+    """Called after every step of the optimizers. ``state`` is saved with theirs: by weight, tensors by name; each begins with
+    zeros, so that a step can be captured as a CUDA graph."""
+
+    keys: ClassVar[tuple[str, ...]] = ()
+    """The names of those tensors: others than the optimizers'."""
+
+    def __init__(self) -> None:
+        self.state: defaultdict[Tensor, dict[str, Tensor]] = defaultdict(dict)
+
+    @abstractmethod
+    def __call__(self) -> None:
+        """Changes the weights in place, or remembers them."""
+
+    def averaged(self) -> dict[Tensor, Tensor]:
+        """By weight, what is evaluated and saved in its place; empty: the weights themselves."""
+        return {}
+
+
+class AfterStepConfig(VariantConfig):
+    """Something done after every step; by default nothing."""
+
+    def build(self, model: nn.Module, parameters: Mapping[str, nn.Parameter]) -> AfterStep | None:
+        """``parameters``: those that are trained, by name."""
+        return None
+
+    def numbers_per_parameter(self, name: str, parameter: nn.Parameter) -> int:
+        """Numbers stored beside one parameter tensor."""
+        return 0
+
+
 class OptimizerConfig(VariantConfig):
     """A rule for changing weights. ``build`` gets the parameters by name and gives optimizers that share the work."""
 
@@ -80,7 +115,7 @@ class OptimizerConfig(VariantConfig):
         raise NotImplementedError
 
     def numbers_per_parameter(self, name: str, parameter: nn.Parameter) -> int:
-        """Numbers kept beside one parameter tensor (what the optimizer remembers), to know its memory beforehand."""
+        """Numbers stored beside one parameter tensor (what the optimizer remembers), to know its memory beforehand."""
         raise NotImplementedError
 
 
@@ -93,6 +128,12 @@ class ScheduleConfig(VariantConfig):
 
 
 OPTIMIZERS: Slot[OptimizerConfig] = Slot("training.optimizer", "how weights are updated", "glassformer.training.optimizers")
+AFTER_STEPS: Slot[AfterStepConfig] = Slot(
+    "training.after_step", "what is done to the weights after every step", "glassformer.training.after_steps"
+)
+AVERAGES: Slot[AfterStepConfig] = Slot(
+    "training.average", "which average of the weights is evaluated", "glassformer.training.averages"
+)
 SCHEDULES: Slot[ScheduleConfig] = Slot("training.schedule", "the learning rate over a run", "glassformer.training.schedules")
 
 

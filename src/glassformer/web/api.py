@@ -21,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from glassformer.data.reading.corpus import Target
 from glassformer.foundation.errors import UsageError
 from glassformer.web.replies import answered, body, reply
 from glassformer.web.security import EVERYWHERE
@@ -92,10 +93,10 @@ class Batcher:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-def make_api(job: Job, *, token: str, labels: list[str], pairs: bool, about: str) -> Starlette:
+def make_api(job: Job, *, token: str, labels: list[str], pairs: bool, about: str, target: Target = "class") -> Starlette:
     """The application. ``job``: texts (and second texts) -> predictions as plain values."""
     batcher = Batcher(job)
-    document = openapi(labels, pairs=pairs, about=about)
+    document = openapi(labels, pairs=pairs, about=about, target=target)
 
     def refusal(request: Request) -> Response | None:
         given = request.headers.get("authorization", "")
@@ -154,19 +155,28 @@ def _texts(values: dict[str, Any], key: str) -> list[str]:
     return found
 
 
-def openapi(labels: list[str], *, pairs: bool, about: str) -> dict[str, Any]:
+def openapi(labels: list[str], *, pairs: bool, about: str, target: Target = "class") -> dict[str, Any]:
     """The OpenAPI document of the endpoint."""
     texts = {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": MOST_TEXTS}
-    prediction = {
-        "type": "object",
-        "properties": {
+    answers: dict[Target, dict[str, Any]] = {
+        "class": {
             "label": {"type": ["string", "null"], "enum": [*labels, None], "description": "null: the answer is withheld"},
             "confidence": {"type": "number"},
             "abstained": {"type": "boolean"},
-            "unlike": {"type": ["boolean", "null"], "description": "the text is unlike anything seen in training"},
-            "probabilities": {"type": "object", "additionalProperties": {"type": "number"}},
+        },
+        "several": {"labels": {"type": "array", "items": {"type": "string", "enum": labels}}},
+        "number": {
+            "value": {"type": "number"},
+            "low": {"type": ["number", "null"], "description": "90 % of such numbers are between low and high"},
+            "high": {"type": ["number", "null"]},
         },
     }
+    unlike = {
+        "unlike": {"type": ["boolean", "null"], "description": "the text is unlike anything seen in training"},
+        "typicality": {"type": ["number", "null"], "description": "the share of validation texts that are as strange"},
+    }
+    chances = {"probabilities": {"type": "object", "additionalProperties": {"type": "number"}}} if target != "number" else {}
+    prediction = {"type": "object", "properties": {**answers[target], **unlike, **chances}}
     request = {"type": "object", "required": ["texts", *(["pairs"] if pairs else [])], "additionalProperties": False}
     request["properties"] = {"texts": texts, **({"pairs": texts} if pairs else {})}
     answer = {"type": "object", "properties": {"predictions": {"type": "array", "items": prediction}}}
@@ -229,7 +239,8 @@ def serve_api(
     job(first, first if pairs else None)  # the first forward pass allocates; no client should wait for that
     token = os.environ.get(TOKEN) or secrets.token_urlsafe(24)
     labels = list(predictor.label_names)
-    app = make_api(job, token=token, labels=labels, pairs=pairs, about=f"Labels: {', '.join(labels)}.")
+    about = f"{'Number' if predictor.target == 'number' else 'Labels'}: {', '.join(labels)}."
+    app = make_api(job, token=token, labels=labels, pairs=pairs, about=about, target=predictor.target)
     listening = listen(host, port)
     shown = "127.0.0.1" if host in EVERYWHERE else host
     settings = uvicorn.Config(

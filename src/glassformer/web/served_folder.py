@@ -80,15 +80,15 @@ class ServedFolder:
         below = [folder, *folder.parents][: len(folder.parts) - len(self.root.parts)]
         return not any(one.is_symlink() for one in below)
 
-    def new(self, name: str) -> Path:
-        """A folder for a new run or study."""
+    def new(self, name: str, *, is_file: bool = False) -> Path:
+        """A folder for a new run or study; or the place of a file, which may be there already."""
         if NEW_NAME.fullmatch(name) is None:
             raise UsageError(f"name={name!r} cannot be used: letters, digits, dots, dashes and underscores, as in my-run.")
         folder = self.root / name
         if not self.holds(folder):
             raise UsageError(f"name={name!r} leads out of the folder.", reason="outside-folder")
         for one in (folder, *folder.parents[: len(PurePosixPath(name).parts) - 1]):
-            if one.is_file():
+            if one.is_file() and not (is_file and one == folder):
                 raise UsageError(
                     f"name={name!r} cannot be used: {self.name_of(one)!r} is a file; choose another name.",
                     reason="name-is-a-file",

@@ -22,8 +22,8 @@ def test_sizes(bert_folder: Path, roberta_folder: Path) -> None:
     assert {"input_ids", "past_key_values", "inputs_embeds"} <= forward_arguments(bert)
 
 
-def test_five_ways() -> None:
-    assert set(TUNINGS.names()) == {"full", "head", "prompt", "prefix", "lora"}
+def test_six_ways() -> None:
+    assert set(TUNINGS.names()) == {"full", "head", "prompt", "prefix", "lora", "contrastive"}
 
 
 def test_a_whole_mask_says_for_each_query_which_keys_it_sees() -> None:

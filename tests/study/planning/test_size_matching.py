@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from tests.refusals import refused
 
 from glassformer.foundation.errors import ConfigError
@@ -38,7 +39,7 @@ def test_positions_by_hand():
 @pytest.mark.parametrize("what", ["parameters", "flops"])
 @pytest.mark.parametrize("change", [{"model__mixer": "synthesizer"}, {"model__width": 24}, {"model__feedforward": "gated"}])
 def test_no_other_inner_width_comes_nearer(what, change):
-    wanted = size_of(recipe(model__feedforward__inner=900).model, V, what, 5)
+    wanted = size_of(recipe(model__feedforward__inner=500).model, V, what, 5)
     variant = recipe(**change)
     found = match("variant", variant, V, what, wanted)
 
@@ -53,6 +54,14 @@ def test_what_is_too_large_whatever_its_feedforward_is_refused():
     wanted = size_of(recipe().model, V, "parameters", 5)
     with refused(ConfigError, "too-large-to-match"):
         match("wide", recipe(model__width=96), V, "parameters", wanted)
+
+
+@pytest.mark.parametrize("what", ["parameters", "flops"])
+def test_no_width_takes_a_machine_down(what):
+    """A change that would need a feed-forward of a million units is refused, and nothing is allocated for it."""
+    wanted = size_of(recipe(model__width=384).model, V, what, 5)
+    with refused(ConfigError, "too-small-to-match"):
+        match("narrow", recipe(), V, what, wanted)
 
 
 def test_a_model_without_layers_has_nothing_to_adapt():
@@ -76,7 +85,7 @@ def test_a_feedforward_without_inner_width_is_refused():
                 return 0
 
             def build(self, dims):
-                raise AssertionError
+                return torch.nn.Identity()
 
     try:
         with refused(ConfigError, "no-width-to-match", "'test_no_inner' of odd"):

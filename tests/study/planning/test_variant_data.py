@@ -93,15 +93,34 @@ MASKED = {"objective": "masked", "model.causal": False}
 @pytest.mark.parametrize(
     ("base", "change", "key"),
     [
-        (MASKED, {"objective.share": 0.4}, "objective.share"),
         (MASKED, {"model.context": 5}, "model.context"),
-        ({"objective": "spans"}, {"objective.span": 0.5}, "objective.span"),
         ({"objective": "spans", "model.context": 30}, {"model.context": 20}, "longest"),
     ],
 )
 def test_what_asks_other_tokens_is_refused_before_training(recipe, base, change, key):
     with refused(ConfigError, "other-targets", "change 0", key):
         facts_of(recipe, change, set=base)
+
+
+@pytest.mark.parametrize(
+    ("base", "change"), [(MASKED, {"objective.share": 0.4}), ({"objective": "spans"}, {"objective.span": 0.5})]
+)
+def test_the_evaluator_of_the_baseline_judges_another_objective(recipe, base, change):
+    facts = facts_of(recipe, change, {"training.lr": 0.01}, set=base)
+    assert [bool(one.judge) for one in facts.values()] == [False, True, False]
+
+
+def test_a_grid_of_the_baseline_must_not_change_its_evaluator(recipe):
+    tune = {"grid": {"objective.share": [0.15, 0.4]}, "seeds": 1}
+    with refused(ConfigError, "other-targets", "base (setting 2 of its grid)", "objective.share"):
+        facts_of(recipe, {"model.positions": "none"}, set=MASKED, tune=tune)
+
+
+def test_a_text_that_is_all_trained_on_is_refused(recipe, text_file):
+    recipe["data"]["validation"] = str(text_file)
+    with refused(ConfigError, "judged-text-is-trained-on"):
+        facts_of(recipe, {"model.positions": "none"})
+    assert facts_of(recipe, {"model.positions": "none"}, allow_leaks=True)
 
 
 def test_settings_that_ask_the_same_may_differ(recipe):

@@ -104,6 +104,7 @@ class TestTuning:
 
         monkeypatch.setattr(MakesUp, "answer", noted)
         monkeypatch.setattr("glassformer.study.planning.variant_data._require_same_text", lambda *_: None)
+        monkeypatch.setattr("glassformer.study.planning.variant_data._require_unseen_text", lambda *_: None)
         monkeypatch.setattr("glassformer.study.planning.variant_data._items_checksum", lambda *_: "items")
         monkeypatch.setattr("glassformer.study.planning.variant_data._require_same_targets", lambda *_: None)
         monkeypatch.setattr("glassformer.study.planning.variant_data._sample_size_notes", lambda *_: [])

@@ -100,3 +100,40 @@ def test_what_cannot_be_started_or_stopped(client, folder) -> None:
     assert client.post("/api/stop", json={"name": "gone"}).status_code == 404
     assert "steps" in client.post("/api/resume", json={"name": "one", "steps": 0}).json()["error"]
     assert not (folder / ".page").exists()
+
+
+class TestMyText:
+    """A text of one's own: uploaded or named by its path, with the recipe that ``train FILE`` would choose."""
+
+    def test_an_upload_is_saved_once_and_gets_its_recipe(self, client, folder, monkeypatch) -> None:
+        text = b"the cat sat on the mat\n" * 50
+        first = client.post("/api/upload", params={"name": "../my notes.txt"}, content=text).json()["path"]
+        assert first == "texts/my-notes.txt"
+        assert (folder / first).read_bytes() == text
+        assert client.post("/api/upload", params={"name": "my notes.txt"}, content=text).json()["path"] == first
+        other = client.post("/api/upload", params={"name": "my notes.txt"}, content=b"other").json()["path"]
+        assert other == "texts/my-notes-2.txt"
+        found = client.get("/api/recipe/schema", params={"base": f"text:{first}"}).json()["recipe"]
+        assert found["data"]["path"] == str(folder / first)
+        assert "character model of my-notes.txt" in found["about"]
+        started: list[list[str]] = []
+        monkeypatch.setattr(Processes, "start", lambda self, name, kind, words: started.append(words) or {})
+        assert client.post("/api/start", json={"base": f"text:{first}", "name": "mine"}).status_code == 200
+        assert started[0][:2] == ["train", str(folder / first)]
+
+    def test_a_path_of_this_machine(self, client, tmp_path) -> None:
+        (tmp_path / "table.csv").write_text("text,label\nfine,good\ndull,bad\n" * 20)
+        found = client.post("/api/recipe/check", json={"base": f"text:{tmp_path / 'table.csv'}"}).json()["recipe"]
+        assert found["objective"]["kind"] == "labels"
+
+    def test_what_is_no_text_is_refused(self, client, tmp_path, monkeypatch) -> None:
+        for base in ("text:/etc/passwd", "text:nowhere.txt", f"text:{tmp_path}"):
+            assert client.post("/api/recipe/check", json={"base": base}).status_code == 400
+        assert client.post("/api/upload", params={"name": "run.py"}, content=b"x").status_code == 400
+        monkeypatch.setattr("glassformer.web.routes.start.LARGEST_TEXT", 10)
+        assert client.post("/api/upload", params={"name": "a.txt"}, content=b"x" * 11).status_code == 400
+        assert not (tmp_path / "shown" / "texts").exists()
+
+    def test_only_with_the_token(self, bare, folder) -> None:
+        assert bare.post("/api/upload", params={"name": "a.txt"}, content=b"x").status_code in (401, 403)
+        assert not (folder / "texts").exists()

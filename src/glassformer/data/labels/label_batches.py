@@ -34,7 +34,7 @@ class EncodedTexts:
 
     ids: tuple[np.ndarray, ...]
     types: tuple[np.ndarray, ...] | None
-    labels: np.ndarray
+    labels: np.ndarray  # LabelledTexts.targets
     cut: int
     pad_id: int
     context: int
@@ -61,7 +61,7 @@ _encodings = MemoryCache[EncodedTexts](6, lambda texts: 8 * int(texts.lengths.su
 
 
 class PaddedRows(NamedTuple):
-    """Arrays [B, T] and [B]; ``hidden`` is True on padding."""
+    """Arrays [B, T] and, of the labels, [B] or [B, C]; ``hidden`` is True on padding."""
 
     ids_BT: np.ndarray
     hidden_BT: np.ndarray
@@ -71,7 +71,7 @@ class PaddedRows(NamedTuple):
 
 def encode_texts(tokenizer: Tokenizer, items: LabelledTexts, context: int) -> EncodedTexts:
     """Ids with the tokenizer's special tokens around and between texts, truncated to ``context``, the longer text first."""
-    key = memory_key(tokenizer, items.fingerprint, items.label_names, context)
+    key = memory_key(tokenizer, items.fingerprint, items.label_names, items.scale, context)
     return _encodings.get(key, lambda: encoded_texts(tokenizer, items, context))
 
 
@@ -90,7 +90,7 @@ def encoded_texts(tokenizer: Tokenizer, items: LabelledTexts, context: int) -> E
     ends = np.cumsum(lengths)[:-1]
     types = tuple(np.split(flat_kinds, ends)) if flat_kinds.any() else None
     pad = tokenizer.pad_id if tokenizer.pad_id is not None else 0  # masked for every query, so any id will do
-    return EncodedTexts(tuple(np.split(flat_ids, ends)), types, items.labels, cuts, pad, context)
+    return EncodedTexts(tuple(np.split(flat_ids, ends)), types, items.targets, cuts, pad, context)
 
 
 def _by_library(tokenizer: FastTokenizer, items: LabelledTexts, context: int) -> Iterator[tuple[list[int], list[int], bool]]:
@@ -174,7 +174,8 @@ def padded(texts: EncodedTexts, chosen: Sequence[int], length: int, *, rows: int
     """The chosen texts as one padded array; further ``rows`` repeat the first text, without a label."""
     rows = rows or len(chosen)
     ids_BT = np.full((rows, length), texts.pad_id, np.int64)
-    hidden_BT, labels_B = np.ones((rows, length), bool), np.full(rows, IGNORED, np.int64)
+    hidden_BT = np.ones((rows, length), bool)
+    labels_B = np.full((rows, *texts.labels.shape[1:]), IGNORED, texts.labels.dtype)
     types_BT = None if texts.types is None else np.zeros((rows, length), np.int64)
     for row in range(rows):
         index = chosen[row] if row < len(chosen) else chosen[0]

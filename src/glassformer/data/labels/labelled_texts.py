@@ -1,8 +1,8 @@
 """Labelled texts by split, with the set of labels, class balance, and notes; and texts to classify, without labels.
 
-Labels are those of the training file; another one elsewhere raises with its file and line. The validation share is drawn
-by ``data.split.seed`` alone, so every training seed sees the same split; ``data.split.stratify`` draws it label by label. Does
-not tokenize and imports no torch.
+A text has one label, several labels, or a number (``Target``). Labels are those of the training file; another one elsewhere
+raises with its file and line. The validation share is drawn by ``data.split.seed`` alone, so every training seed sees the same
+split; ``data.split.stratify`` draws it label by label. Does not tokenize and imports no torch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from glassformer.data.near_duplicates import (
     symbols,
 )
 from glassformer.data.prepare import trained_tokenizer
-from glassformer.data.reading.corpus import LabelSource, Row, Skipped, Source, format_by_name, read, read_rows
+from glassformer.data.reading.corpus import LabelSource, Row, Skipped, Source, Target, format_by_name, read, read_rows
 from glassformer.data.reading.readers import EMPTY_LINE, lines, to_text
 from glassformer.data.reading.sources import (
     at_places,
@@ -37,13 +37,17 @@ from glassformer.data.reading.sources import (
     source_at,
 )
 from glassformer.data.reading.splits import SPLITS, draw_splits, draw_splits_by_class, require_split
-from glassformer.data.reading.tables import cells, layout_of
+from glassformer.data.reading.tables import BETWEEN, DEFAULTS, cells, layout_of
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError, DataError, UsageError
 
 UNLABELLED = -1
-COLUMNS = ("format", "text_column", "pair_column", "label_column")
+KINDS: Mapping[str, Target] = {"labels": "class", "multilabel": "several", "numbers": "number"}
+"""The kinds of data that are labelled texts."""
+MOST_RATINGS = 10
+"""Different whole numbers that are taken for a scale of ratings."""
+COLUMNS = ("format", "text_column", "pair_column", "label_column", "separator")
 
 LabelRows = tuple[tuple[Row, ...], Skipped]
 _rows = MemoryCache[LabelRows](4, lambda read: sum(2 * len(row.text) + 2 * len(row.pair or "") + 200 for row in read[0]))
@@ -71,39 +75,81 @@ def rows_of(source: LabelSource) -> LabelRows:
 class LabelledTexts:
     """Texts (and their pairs) with label indices; ``label_names`` has their names.
 
-    ``ids`` identify a text by file name and line.
+    ``ids`` identify a text by file name and line. ``scale``: the mean and the standard deviation of the training numbers.
     """
 
     name: str
     texts: tuple[str, ...]
     pairs: tuple[str, ...] | None
-    labels: np.ndarray  # int64, UNLABELLED where the file has none
+    labels: np.ndarray  # int64 [N], UNLABELLED where the file has none; several: 0 and 1 [N, C]; numbers: float64 [N]
     ids: tuple[str, ...]
     label_names: tuple[str, ...]
     seen: np.ndarray | None = None  # bool: a training text is the same up to case and spacing; None: not known
+    scale: tuple[float, float] | None = None
 
     def __len__(self) -> int:
         return len(self.texts)
 
     @property
+    def target(self) -> Target:
+        return "several" if self.labels.ndim == 2 else "number" if self.scale is not None else "class"
+
+    @property
+    def targets(self) -> np.ndarray:
+        """What a network is trained on: class indices [N]; float32 of several labels [N, C]; scaled numbers [N, 1]."""
+        if self.scale is not None:
+            return ((self.labels - self.scale[0]) / self.scale[1])[:, None].astype(np.float32)
+        return self.labels if self.labels.ndim == 1 else self.labels.astype(np.float32)
+
+    @property
+    def unlabelled(self) -> bool:
+        """Whether the label of some text is not known."""
+        return bool((~np.isfinite(self.labels)).any() if self.target == "number" else (self.labels < 0).any())
+
+    @property
     def counts(self) -> np.ndarray:
         """How many texts each label has."""
-        return np.bincount(self.labels[self.labels >= 0], minlength=len(self.label_names))
+        if self.target == "class":
+            return np.bincount(self.labels[self.labels >= 0], minlength=len(self.label_names))
+        return (self.labels > 0).sum(axis=0) if self.target == "several" else np.array([len(self)])
 
     @property
     def answers(self) -> list[str] | None:
-        """The name of each text's label; None where a text has none."""
-        return None if (self.labels < 0).any() else [self.label_names[label] for label in self.labels]
+        """The name of each text's label, or of all of them with commas between, or its number; None where a text has none."""
+        return None if self.unlabelled else [self.answer(index) for index in range(len(self))]
+
+    def answer(self, index: int) -> str:
+        """The label of one text in words; empty where it has none."""
+        label = self.labels[index]
+        if self.target == "number":
+            return f"{label:.6g}" if np.isfinite(label) else ""
+        chosen = np.flatnonzero(label > 0) if self.target == "several" else [label] * int(label >= 0)
+        return ", ".join(self.label_names[one] for one in chosen)
+
+    def target_in_words(self, target: Any) -> str:
+        """One of ``targets`` in words."""
+        if self.scale is not None:
+            return f"{float(target[0]) * self.scale[1] + self.scale[0]:.6g}"
+        chosen = np.flatnonzero(target > 0) if self.target == "several" else [target]
+        return ", ".join(self.label_names[int(one)] for one in chosen) or "none"
 
     @property
     def fingerprint(self) -> str:
         """A checksum of the texts and their labels, since ``ids`` do not distinguish two files of one name."""
-        named = ["" if label < 0 else self.label_names[label] for label in self.labels]
+        named: list[Any] = [self.answer(index) for index in range(len(self))]
+        if self.target == "number" and not self.unlabelled:
+            named = self.labels.tolist()
         return fingerprint([self.texts, self.pairs, named])
 
     def balance(self) -> str:
-        """``2,092 texts: Obama 43.1 %, W. Bush 30.0 %, ...``."""
+        """``2,092 texts: Obama 43.1 %, W. Bush 30.0 %, ...``; several labels add up to more, numbers have a range."""
+        if self.target == "number":
+            low, middle, high = np.quantile(self.labels, (0, 0.5, 1))
+            return f"{len(self):,} texts: {self.label_names[0]} from {low:.6g} to {high:.6g}, median {middle:.6g}"
         counts = self.counts
+        if self.target == "several":
+            shares = ", ".join(f"{name} {count / len(self):.1%}" for name, count in zip(self.label_names, counts))
+            return f"{len(self):,} texts, {counts.sum() / len(self):.2f} labels each: {shares}"
         shares = ", ".join(f"{name} {share:.1%}" for name, share in zip(self.label_names, counts / max(1, counts.sum())))
         return f"{len(self):,} texts: {shares}"
 
@@ -116,7 +162,7 @@ class LabelledTexts:
         pairs = None if self.pairs is None else tuple(self.pairs[index] for index in at)
         texts, ids = tuple(self.texts[index] for index in at), tuple(self.ids[index] for index in at)
         seen = None if self.seen is None else self.seen[at]
-        return LabelledTexts(self.name, texts, pairs, self.labels[at], ids, self.label_names, seen)
+        return LabelledTexts(self.name, texts, pairs, self.labels[at], ids, self.label_names, seen, self.scale)
 
 
 @final
@@ -126,10 +172,11 @@ class Labels:
     tokenizer: Tokenizer
     """Set by ``load_labels``: reading labels needs none."""
 
-    def __init__(self, data: DataConfig, *, expect: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, data: DataConfig, *, expect: Mapping[str, Any] | None = None, target: Target = "class") -> None:
         before = (expect or {}).get("fingerprints", {})
+        self.target, self.scale = target, None
         self._data = at_places(data, (expect or {}).get("places", {}))
-        self._sources = find_label_sources(self._data)
+        self._sources = find_label_sources(self._data, target)
         validation = {"validation": self._sources.validation} if self._sources.validation else {}
         several = len(self._sources.tests) > 1 or self._data.set is not None
         self._tests = {f"test:{name}" if several else "test": source for name, source in self._sources.tests.items()}
@@ -156,7 +203,7 @@ class Labels:
 
     def _train_and_validation(self) -> dict[str, LabelledTexts]:
         rows = self._rows(self._sources.train)
-        self._values = _known_labels(rows, self._sources.train.name)
+        self._values = _known_labels(rows, self._sources.train)
         self.label_names = tuple(self._sources.names.get(value, value) for value in self._values)
         shares = self._data.split.held_out(validation=not self._sources.validation, test=not self._sources.tests)
         if len(rows) < 2 + bool(shares.test):
@@ -174,7 +221,7 @@ class Labels:
                 splits[name] = self._texts(name, chosen)
         if self._sources.validation:
             splits["validation"] = self._read("validation", self._sources.validation)
-        if np.count_nonzero(splits["train"].counts) < 2:
+        if self.target == "class" and np.count_nonzero(splits["train"].counts) < 2:
             raise DataError(
                 f"all texts to train on have the label {self._values[int(splits['train'].labels[0])]!r}; one class only is "
                 "nothing to learn. Give texts of at least two labels, or another data.split.seed.",
@@ -197,8 +244,9 @@ class Labels:
         return self._texts(name, rows)
 
     def _texts(self, name: str, rows: Sequence[Row]) -> LabelledTexts:
-        texts = _texts_of_rows(name, rows, self._values, self.label_names)
+        texts = _texts_of_rows(name, rows, self._values, self.label_names, self.target, self.scale)
         if name == "train":
+            self.scale = texts.scale
             self._trained_on = {hash(normalised(texts.text_of(index))) for index in range(len(texts))}
             return texts
         seen = [hash(normalised(texts.text_of(index))) in self._trained_on for index in range(len(texts))]
@@ -246,6 +294,17 @@ class Labels:
         """A user's file, read like the recipe's data: with the same columns, and labels that are known."""
         return self._read(str(path), _source_like(self._sources.train, path, self._data))
 
+    @property
+    def class_weights(self) -> np.ndarray | None:
+        """``data.class_weights``: the weight of each class in the loss, 1 for the mean text; of several labels [2, C], of the
+        texts without and with each label. None: all weigh the same."""
+        if self._data.class_weights == "none":
+            return None
+        train = self._splits["train"]
+        counts = np.stack([len(train) - train.counts, train.counts]) if self.target == "several" else train.counts
+        classes = 2 if self.target == "several" else np.count_nonzero(counts)
+        return np.asarray(len(train) / (classes * np.maximum(counts, 1)))
+
     def near_duplicates(self, name: str) -> Near:
         """The texts of a split that nearly are training texts; of the training texts, those that nearly are earlier ones."""
         train, split = self.split("train"), self.split(name)
@@ -264,7 +323,7 @@ class Labels:
         found = [f"{name}: {split.balance()}." for name, split in self._splits.items()]
         found += [note for file in self._sources.train.files if (note := self._layout_note(file)) is not None]
         for name, count in zip(self.label_names, self._splits["train"].counts):
-            if not count:
+            if not count:  # numbers have one name and all texts
                 found.append(
                     f"No text to train on has the label {name}: all of them are held out, so it cannot be learned; give more "
                     "such texts, or another data.split.seed."
@@ -291,6 +350,11 @@ class Labels:
                     f"characters with a training text, for example {split.ids[there]} with {self._splits['train'].ids[here]} "
                     f"({similarity:.0%}): near-duplicates."
                 )
+        if self.target == "class" and len(self._values) > MOST_RATINGS and all(map(_is_number, self._values)):
+            found.append(
+                f"The {len(self._values)} labels are all numbers; objective: labels does not know their order or distance. "
+                "objective=regression predicts them as numbers."
+            )
         if self._skipped.count:
             found.append(f"{self._skipped.count} bad lines were left out, the first: {self._skipped.examples[0]}")
         return found
@@ -311,6 +375,7 @@ class Labels:
             "fingerprints": self._fingerprints,
             "reading": self._sources.train.reading,
             "labels": dict(zip(self._values, self.label_names)),
+            **({} if self.target == "class" else {"target": self.target, "scale": self.scale}),
             "splits": {name: {"texts": len(split), "counts": split.counts.tolist()} for name, split in self._splits.items()},
             "skipped_lines": self._skipped.count,
             "notes": self.notes,
@@ -324,11 +389,22 @@ def load_labels(
     marks: Sequence[str] = (),
     progress: Any = None,
     expect: Mapping[str, Any] | None = None,
+    target: Target = "class",
 ) -> Labels:
     """The labelled texts with a tokenizer: an existing one, or one trained on the training texts."""
-    part = Labels(data, expect=expect)
+    part = Labels(data, expect=expect, target=target)
     part.tokenizer = (part.learn(tokenizer) if isinstance(tokenizer, TokenizerConfig) else tokenizer).with_marks(marks)
     return part
+
+
+def load_multilabel(data: DataConfig, tokenizer: TokenizerConfig | Tokenizer, **more: Any) -> Labels:
+    """``load_labels`` for texts with any number of labels."""
+    return load_labels(data, tokenizer, **more, target="several")
+
+
+def load_numbers(data: DataConfig, tokenizer: TokenizerConfig | Tokenizer, **more: Any) -> Labels:
+    """``load_labels`` for texts with a number."""
+    return load_labels(data, tokenizer, **more, target="number")
 
 
 def texts_of_file(
@@ -336,15 +412,16 @@ def texts_of_file(
 ) -> LabelledTexts:
     """A user's file, with the labels in the run's record; training texts among them are marked as seen."""
     known = _record_of_labels(record)
+    target: Target = (known or {}).get("target", "class")
     try:
-        return Labels(reading, expect=known).file(path)
+        return Labels(reading, expect=known, target=target).file(path)
     except (DataError, ConfigError):  # ConfigError: an imported classifier has no training data
         if known is None or _training_files_exist(reading):
             raise
-    rows = list(read_rows(_source_like(LabelSource("", (), **_columns(known["reading"])), path, reading)))
+    rows = list(read_rows(_source_like(LabelSource("", (), **_columns(known["reading"]), target=target), path, reading)))
     if not rows:
         raise DataError("there are no rows in it; give at least one labelled text.", file=path, reason="no-rows")
-    return _texts_of_rows(str(path), rows, list(known["labels"]), list(known["labels"].values()))
+    return _texts_of_rows(str(path), rows, *_known(known))
 
 
 def texts_to_ask(
@@ -353,12 +430,14 @@ def texts_to_ask(
     """Reads a file of texts with or without labels: a table with the recipe's columns, or one text per line."""
     known = _record_of_labels(record) or {}
     labels: Mapping[str, str] = known.get("labels", {})
-    like = LabelSource("", (), **{**_columns(vars(reading)), **_columns(known.get("reading", {}))})
+    like = LabelSource(
+        "", (), **{**_columns(vars(reading)), **_columns(known.get("reading", {}))}, target=known.get("target", "class")
+    )
     source = _source_like(like, path, reading, labelled=False)
     if format_by_name(source.files[0]) == "text" and like.pair_column is None:
         if like.format == "label-text" and _begins_with_labels(source, {*labels, *labels.values()}):
             return texts_of_file(tokenizer, path, reading, record=record)
-        return unlabelled_texts(Path(path).name, _one_per_line(source.files), tuple(labels.values()))
+        return unlabelled_texts(Path(path).name, _one_per_line(source.files), tuple(labels.values()), scale=_scale(known))
     try:
         return texts_of_file(tokenizer, path, reading, record=record)
     except DataError as error:
@@ -367,7 +446,7 @@ def texts_to_ask(
     rows = list(read_rows(source))
     if not rows:
         raise DataError("there are no rows in it; give at least one text.", file=path, reason="no-rows")
-    return _texts_of_rows(str(path), rows, list(labels), tuple(labels.values()))
+    return _texts_of_rows(str(path), rows, *_known(known))
 
 
 def texts_given(
@@ -390,11 +469,16 @@ def texts_given(
         raise UsageError("This run takes one text; drop --pair.", reason="pair-not-read")
     seconds = [pairs] if isinstance(pairs, str) else pairs
     names = tuple(known.get("labels", {}).values())
-    return unlabelled_texts("text", [texts] if isinstance(texts, str) else texts, names, seconds)
+    return unlabelled_texts("text", [texts] if isinstance(texts, str) else texts, names, seconds, scale=_scale(known))
 
 
 def unlabelled_texts(
-    name: str, texts: Sequence[str], label_names: Sequence[str], pairs: Sequence[str] | None = None
+    name: str,
+    texts: Sequence[str],
+    label_names: Sequence[str],
+    pairs: Sequence[str] | None = None,
+    *,
+    scale: tuple[float, float] | None = None,
 ) -> LabelledTexts:
     """Texts given as strings, without labels."""
     if odd := [text for text in (*texts, *(pairs or ())) if not isinstance(text, str)]:
@@ -406,8 +490,9 @@ def unlabelled_texts(
     if not texts or not all(text.strip() for text in (*texts, *(pairs or ()))):
         raise DataError("The text is empty; give at least one word.", reason="empty-text")
     ids = tuple(f"{name}:{number + 1}" for number in range(len(texts)))
-    labels = np.full(len(texts), UNLABELLED)
-    return LabelledTexts(name, tuple(texts), None if pairs is None else tuple(pairs), labels, ids, tuple(label_names))
+    labels = np.full(len(texts), UNLABELLED if scale is None else np.nan)
+    seconds = None if pairs is None else tuple(pairs)
+    return LabelledTexts(name, tuple(texts), seconds, labels, ids, tuple(label_names), scale=scale)
 
 
 def _one_per_line(files: Sequence[Path]) -> list[str]:
@@ -447,8 +532,24 @@ def _record_of_labels(record: Mapping[str, Any] | None) -> Mapping[str, Any] | N
     return record if record is None or "labels" in record else record.get("parts", {}).get("labels")
 
 
+def _scale(record: Mapping[str, Any]) -> tuple[float, float] | None:
+    return (float(scale[0]), float(scale[1])) if (scale := record.get("scale")) else None
+
+
+def _known(record: Mapping[str, Any]) -> tuple[list[str], tuple[str, ...], Target, tuple[float, float] | None]:
+    """What the record of a run says about its labels: as the file spells them, as they are shown, their kind and scale."""
+    labels = record.get("labels", {})
+    return list(labels), tuple(labels.values()), record.get("target", "class"), _scale(record)
+
+
 def _columns(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: values[key] for key in COLUMNS if key in values}
+    """How rows are read, from a record or a recipe's ``data``; columns of labels as a tuple."""
+    found = {key: values[key] for key in COLUMNS if values.get(key) is not None}
+    if "label_separator" in values and values["label_separator"] is not None:
+        found["separator"] = values["label_separator"]
+    if isinstance(found.get("label_column"), list):
+        found["label_column"] = tuple(found["label_column"])
+    return found
 
 
 def _source_like(like: LabelSource, path: str | Path, reading: DataConfig, *, labelled: bool = True) -> LabelSource:
@@ -459,7 +560,8 @@ def _source_like(like: LabelSource, path: str | Path, reading: DataConfig, *, la
     known = like.format or (format_by_name(like.files[0]) if like.files else None)
     if kind not in ("text", known) and not _has_columns(files[0], kind, like):
         columns = {"format": kind, "pair_column": "pair" if like.pair_column else None}
-    return LabelSource(str(path), files, **columns, labelled=labelled, skip_bad_lines=reading.bad_lines == "skip")
+    skip = reading.bad_lines == "skip"
+    return LabelSource(str(path), files, **columns, labelled=labelled, skip_bad_lines=skip, target=like.target)
 
 
 def _has_columns(file: Path, kind: FormatKind, like: LabelSource) -> bool:
@@ -471,24 +573,63 @@ def _has_columns(file: Path, kind: FormatKind, like: LabelSource) -> bool:
         return False
 
 
-def _texts_of_rows(name: str, rows: Sequence[Row], values: Sequence[str], names: Sequence[str]) -> LabelledTexts:
-    """Rows with label indices; a label may be spelled as in the training file or by its name."""
+def _texts_of_rows(
+    name: str,
+    rows: Sequence[Row],
+    values: Sequence[str],
+    names: Sequence[str],
+    target: Target = "class",
+    scale: tuple[float, float] | None = None,
+) -> LabelledTexts:
+    """Rows with label indices; a label may be spelled as in the training file or by its name. ``scale``: None for the
+    training numbers, which give it."""
+    pairs = None if rows[0].pair is None else tuple(row.pair or "" for row in rows)
+    ids, texts = tuple(f"{row.file.name}:{row.line}" for row in rows), tuple(row.text for row in rows)
+    if target == "number":
+        numbers_N = np.array([np.nan if row.label is None else _number(row) for row in rows])
+        spread = float(numbers_N.std())
+        scale = scale or (float(numbers_N.mean()), spread if spread > 0 else 1.0)
+        return LabelledTexts(name, texts, pairs, numbers_N, ids, tuple(names), scale=scale)
     numbers = {**{shown: number for number, shown in enumerate(names)}, **{value: at for at, value in enumerate(values)}}
     labels = np.full(len(rows), UNLABELLED)
+    if target == "several":
+        labels = np.array([[UNLABELLED if row.label is None else 0] * len(values) for row in rows], dtype=np.int64)
     for index, row in enumerate(rows):
-        if row.label is not None and row.label not in numbers:
+        found = [] if not row.label else row.label.split(BETWEEN) if target == "several" else [row.label]
+        if odd := [label for label in found if label not in numbers]:
             raise DataError(
-                f"the label {row.label!r} does not occur in the training texts, whose labels are {', '.join(values)}; "
+                f"the label {odd[0]!r} does not occur in the training texts, whose labels are {', '.join(values)}; "
                 "correct it or remove the row.",
                 file=row.file,
                 line=row.line,
                 reason="unknown-label",
             )
-        if row.label is not None:
-            labels[index] = numbers[row.label]
-    pairs = None if rows[0].pair is None else tuple(row.pair or "" for row in rows)
-    ids = tuple(f"{row.file.name}:{row.line}" for row in rows)
-    return LabelledTexts(name, tuple(row.text for row in rows), pairs, labels, ids, tuple(names))
+        for label in found:
+            if target == "several":
+                labels[index, numbers[label]] = 1
+            else:
+                labels[index] = numbers[label]
+    return LabelledTexts(name, texts, pairs, labels, ids, tuple(names))
+
+
+def _number(row: Row) -> float:
+    assert row.label is not None
+    if not _is_number(row.label):
+        raise DataError(
+            f"{row.label!r} is not a number, which objective=regression predicts; correct it or remove the row. Ratings in "
+            "words need numbers in their order (bad 1, fair 2, good 3); classes need objective=labels.",
+            file=row.file,
+            line=row.line,
+            reason="not-a-number",
+        )
+    return float(row.label)
+
+
+def _is_number(label: str) -> bool:
+    try:
+        return bool(np.isfinite(float(label)))
+    except ValueError:
+        return False
 
 
 def _joined(name: str, parts: Sequence[LabelledTexts]) -> LabelledTexts:
@@ -499,29 +640,61 @@ def _joined(name: str, parts: Sequence[LabelledTexts]) -> LabelledTexts:
     flags = [part.seen for part in parts if part.seen is not None]
     seen = np.concatenate(flags) if len(flags) == len(parts) else None
     labels = np.concatenate([part.labels for part in parts])
-    return LabelledTexts(name, texts, pairs, labels, ids, parts[0].label_names, seen)
+    return LabelledTexts(name, texts, pairs, labels, ids, parts[0].label_names, seen, parts[0].scale)
 
 
-def _known_labels(rows: Sequence[Row], name: str) -> list[str]:
-    """The labels of the training file in order: numbers by size, else words by the alphabet."""
+def _known_labels(rows: Sequence[Row], source: LabelSource) -> list[str]:
+    """The labels of the training file in order: numbers by size, else words by the alphabet. Of numbers, the column's name."""
     if not rows:
-        raise DataError("there are no rows in it; give labelled texts.", file=name, reason="no-rows")
+        raise DataError("there are no rows in it; give labelled texts.", file=source.name, reason="no-rows")
     found = {row.label for row in rows if row.label is not None}
+    if source.target == "several":
+        return _several_labels(found, rows, source)
     if len(found) == 1:
         raise DataError(
             f"all {len(rows)} rows have the label {next(iter(found))!r}; one class only is nothing to learn. Give texts of at "
             "least two labels, or another data.label_column.",
-            file=name,
+            file=source.name,
             reason="one-label",
         )
-    if len(found) > max(2, len(rows) // 2):
+    if source.target == "number":
+        return [str(source.label_column or DEFAULTS["label_column"])]
+    numbers = sum(_is_number(label) for label in found) > len(found) / 2
+    cells = sum(";" in label or BETWEEN in label for label in found) > len(found) / 4
+    if len(found) > max(2, len(rows) // 2) or any(BETWEEN in label for label in found):
+        remedy = "give the column of labels as data.label_column."
+        if numbers:
+            remedy = "numbers to predict need objective=regression."
+        elif cells:
+            remedy = "several labels in one cell need objective=multilabel (data.label_separator, by default ;)."
         raise DataError(
-            f"there are {len(found)} different labels in {len(rows)} rows; is data.label_column the column of labels? "
-            "Numbers to predict (regression) and several labels in one cell (multi-label) are not supported.",
-            file=name,
+            f"there are {len(found)} different labels in {len(rows)} rows, too many for objective=labels; {remedy}",
+            file=source.name,
             reason="too-many-labels",
         )
     return sorted(found, key=_order)
+
+
+def _several_labels(found: set[str], rows: Sequence[Row], source: LabelSource) -> list[str]:
+    """Every label of texts with several; refuses cells that were not parted."""
+    if isinstance(source.label_column, tuple):
+        return list(source.label_column)
+    if not any(BETWEEN in cell for cell in found):
+        raise DataError(
+            f"no cell of the labels has {source.separator!r}, so each text has one label at most; set data.label_separator to "
+            "what stands between the labels, or data.label_column to a list of columns of 0 and 1, or use objective=labels.",
+            file=source.name,
+            reason="no-separator",
+        )
+    labels = {label for cell in found for label in cell.split(BETWEEN) if label}
+    if len(labels) > max(2, len(rows) // 2):
+        raise DataError(
+            f"there are {len(labels)} different labels in {len(rows)} rows; is data.label_column the column of labels, and "
+            f"data.label_separator={source.separator!r} what stands between them?",
+            file=source.name,
+            reason="too-many-labels",
+        )
+    return sorted(labels, key=_order)
 
 
 def _order(label: str) -> tuple[bool, int, str]:

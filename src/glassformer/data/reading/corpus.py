@@ -9,16 +9,16 @@ split, does not know which labels there may be.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice, zip_longest
 from pathlib import Path
 from sys import intern
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from glassformer.data.config import DocumentKind, FormatKind
 from glassformer.data.reading.readers import lines, pieces, require_size, to_text
-from glassformer.data.reading.tables import Column, cells, raise_error
+from glassformer.data.reading.tables import BETWEEN, Column, cells, raise_error
 from glassformer.foundation.errors import DataError
 
 _ENDINGS: dict[str, FormatKind] = {
@@ -64,8 +64,16 @@ class Row(NamedTuple):
     text: str
     pair: str | None
     label: str | None
+    """Several labels of one text have ``BETWEEN`` between them."""
     file: Path
     line: int
+
+
+Target = Literal["class", "several", "number"]
+"""What a text is labelled with: one label, any number of labels, or a number."""
+_CELLS = {"text_column": "text", "pair_column": "second text", "label_column": "label"}
+_CHOSEN = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
+"""The cells of a column that stands for one of several labels."""
 
 
 @dataclass(frozen=True)
@@ -77,17 +85,20 @@ class LabelSource:
     format: FormatKind | None = None
     text_column: Column = None
     pair_column: Column = None
-    label_column: Column = None
+    label_column: Column | tuple[str, ...] = None
     labelled: bool = True
     first: int = 0
     last: int | None = None
     skip_bad_lines: bool = False
+    target: Target = "class"
+    separator: str = ";"
 
     @property
     def reading(self) -> dict[str, object]:
         """How the files are read, as plain values: with the files' bytes this determines the rows."""
         names = ("format", "text_column", "pair_column", "label_column", "labelled", "first", "last")
-        return {name: getattr(self, name) for name in names}
+        several = {"separator": self.separator} if self.target == "several" else {}
+        return {name: getattr(self, name) for name in names} | several
 
 
 class PairRow(NamedTuple):
@@ -232,8 +243,9 @@ def _all_rows(source: LabelSource, on_bad_row: Callable[[DataError], None]) -> I
     columns: dict[str, Column] = {"text_column": source.text_column}
     if source.pair_column is not None:
         columns["pair_column"] = source.pair_column
+    flags = source.label_column if isinstance(source.label_column, tuple) else ()
     if source.labelled:
-        columns["label_column"] = source.label_column
+        columns |= {f"label_column {name}": name for name in flags} or {"label_column": source.label_column}  # type: ignore[dict-item]
     for file in source.files:
         kind = source.format or format_by_name(file)
         if kind == "text":
@@ -245,14 +257,39 @@ def _all_rows(source: LabelSource, on_bad_row: Callable[[DataError], None]) -> I
             )
         for line, values in cells(file, kind, columns, on_bad_row):
             found = dict(zip(columns, (value.strip() for value in values)))
-            empty = next((key for key, value in found.items() if not value), None)
+            may_be_empty = ("label_column",) if source.target == "several" else ()
+            empty = next((key for key in _CELLS if found.get(key) == "" and key not in may_be_empty), None)
             if empty is not None:
-                what = {"text_column": "text", "pair_column": "second text", "label_column": "label"}[empty]
-                rule = f"the {what} is empty; fill it in or remove the row."
+                rule = f"the {_CELLS[empty]} is empty; fill it in or remove the row."
                 on_bad_row(DataError(rule, file=file, line=line, reason="empty-cell"))
                 continue
-            label = found.get("label_column")  # one object for each label, not for each row
+            try:
+                label = _label_of(found, source, file, line) if source.labelled else None
+            except DataError as error:
+                on_bad_row(error)
+                continue
+            # one object for each label, not for each row
             yield Row(found["text_column"], found.get("pair_column"), None if label is None else intern(label), file, line)
+
+
+def _label_of(found: Mapping[str, str], source: LabelSource, file: Path, line: int) -> str:
+    """The label of a row; several of them with ``BETWEEN`` between them."""
+    if isinstance(source.label_column, tuple):
+        chosen = {name: _CHOSEN.get(found[f"label_column {name}"].lower()) for name in source.label_column}
+        if odd := [name for name, value in chosen.items() if value is None]:
+            raise DataError(
+                f"the column {odd[0]!r} has {found[f'label_column {odd[0]}']!r}, but a column of several labels has 1 or 0 "
+                "(true or false, yes or no).",
+                file=file,
+                line=line,
+                reason="not-a-flag",
+            )
+        return BETWEEN.join(name for name, value in chosen.items() if value)
+    label = found["label_column"]
+    if source.target != "several":
+        return label
+    parts = label.split(BETWEEN) if BETWEEN in label else label.split(source.separator)
+    return BETWEEN.join(dict.fromkeys(part.strip() for part in parts if part.strip()))
 
 
 def read_pairs(source: PairSource, skipped: Skipped | None = None) -> Iterator[PairRow]:

@@ -20,7 +20,9 @@ from glassformer.foundation.errors import DataError
 ENDINGS = (".txt", ".text", ".md", ".rst", ".tex", ".log", ".gz", ".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 """What is taken for a text or a table. Anything else that is given as a recipe is read as one."""
 
-TUNING_RATES = {"full": 1e-4, "lora": 1e-3}
+OF_TEXTS = ("labels", "multilabel", "regression")
+"""Objectives about whole texts, which a table with labels can train."""
+TUNING_RATES = {"full": 1e-4, "lora": 1e-3, "contrastive": 5e-5}
 FROZEN_RATE = 1e-2
 """Learning rates that suit a pretrained encoder, by ``model.tuning`` (docs/labels.md); the last where the encoder is frozen."""
 
@@ -85,7 +87,7 @@ def _training(steps: int, lr: float) -> dict[str, Any]:
     }
 
 
-def _label_column(place: Path, settings: Mapping[str, Any]) -> str | int | None:
+def _label_column(place: Path, settings: Mapping[str, Any]) -> Any:
     """The column of labels that is named, or called ``label``; None for plain text and where another objective is set.
     Refuses a table without a column of texts."""
     kind = value_at(settings, "data.format") or format_by_name(place)
@@ -103,15 +105,22 @@ def _label_column(place: Path, settings: Mapping[str, Any]) -> str | int | None:
         )
     if label is None and DEFAULTS["label_column"] in known:
         label = DEFAULTS["label_column"]
-    objective = value_at(settings, "objective.kind") or value_at(settings, "objective", "labels")
-    return label if objective == "labels" else None
+    return label if _objective(settings) in OF_TEXTS else None
 
 
-def _classifier(place: Path, length: int, label: str | int, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _objective(settings: Mapping[str, Any]) -> Any:
+    """The objective that is set, or the one that the columns of labels ask for."""
+    several = isinstance(value_at(settings, "data.label_column"), list) or value_at(settings, "data.label_separator")
+    default = "multilabel" if several else "labels"
+    return value_at(settings, "objective.kind") or value_at(settings, "objective", default)
+
+
+def _classifier(place: Path, length: int, label: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     size = _size(length, _LABEL_SIZES)
     data = {"path": str(place), "split": {"validation": 0.2}}  # of few texts a tenth would be too few to measure anything
-    common = {"data": data, "objective": "labels"}
-    of = f"of {place.name} (labels: {label})"
+    objective = _objective(settings)
+    common = {"data": data, "objective": objective}
+    of = f"of {place.name} ({objective}: {', '.join(label) if isinstance(label, list) else label})"
     if value_at(settings, "model.kind") == "pretrained" or value_at(settings, "model.folder") is not None:
         tuning = value_at(settings, "model.tuning.kind") or value_at(settings, "model.tuning", "full")
         rate = TUNING_RATES.get(str(tuning), FROZEN_RATE)

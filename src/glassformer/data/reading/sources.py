@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 from glassformer.data.config import DataConfig, QuestionsConfig
 from glassformer.data.disk_cache import cache_folder, cached_folder
-from glassformer.data.reading.corpus import LabelSource, PairSource, Source
+from glassformer.data.reading.corpus import LabelSource, PairSource, Source, Target
 from glassformer.data.reading.hub_sets import held_out_splits, is_hub_set, split_file
 from glassformer.data.reading.named_sets import SETS, DataSources, LabelSources, PairSources, QuestionFiles, find_set
 from glassformer.foundation.errors import ConfigError, DataError, UnknownName
@@ -56,7 +56,7 @@ def find_sources(data: DataConfig, *, input_sha256: str | None = None) -> DataSo
     return replace(found, validation=validation, tests=_tests(data, found), vocabulary=vocabulary, questions=questions)
 
 
-def find_label_sources(data: DataConfig) -> LabelSources:
+def find_label_sources(data: DataConfig, target: Target = "class") -> LabelSources:
     """The labelled files of a recipe's data: those of its set, or its own files with a column of labels."""
     data = _with_own_splits(data)
     found = find_set(data.set).labelled if data.set is not None else None
@@ -68,16 +68,16 @@ def find_label_sources(data: DataConfig) -> LabelSources:
         )
     if found is None:
         assert data.path is not None
-        found = LabelSources(_label_source_at(data.path, data))
+        found = LabelSources(_label_source_at(data.path, data, target))
     if data.validation and data.validation in found.tests:
         rest = {name: test for name, test in found.tests.items() if name != data.validation}
         found = replace(found, validation=found.tests[data.validation], tests=rest)
     elif data.validation:
-        found = replace(found, validation=_label_source_at(data.validation, data))
+        found = replace(found, validation=_label_source_at(data.validation, data, target))
     if data.test and data.test in found.tests:
         return replace(found, tests={data.test: found.tests[data.test]})
     if data.test:
-        return replace(found, tests={_test_name(data.test): _label_source_at(data.test, data)})
+        return replace(found, tests={_test_name(data.test): _label_source_at(data.test, data, target)})
     return found
 
 
@@ -89,7 +89,7 @@ def _with_own_splits(data: DataConfig) -> DataConfig:
     return data.model_copy(update=own)
 
 
-def _label_source_at(path: str, reading: DataConfig) -> LabelSource:
+def _label_source_at(path: str, reading: DataConfig, target: Target) -> LabelSource:
     """A user's own labelled files, read as the recipe's ``data`` section says."""
     return LabelSource(
         name=path,
@@ -97,8 +97,10 @@ def _label_source_at(path: str, reading: DataConfig) -> LabelSource:
         format=reading.format,
         text_column=reading.text_column,
         pair_column=reading.pair_column,
-        label_column=reading.label_column,
+        label_column=tuple(several) if isinstance(several := reading.label_column, list) else several,
         skip_bad_lines=reading.bad_lines == "skip",
+        target=target,
+        separator=reading.label_separator or LabelSource.separator,
     )
 
 

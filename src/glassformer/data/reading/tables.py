@@ -28,6 +28,8 @@ Column = str | int | None
 T = TypeVar("T")
 
 DEFAULT_COLUMN = "text"
+BETWEEN = "\x1f"
+"""Between several labels of one cell: the sign that ASCII has for it, so no label contains it."""
 DEFAULTS = {"text_column": DEFAULT_COLUMN, "label_column": "label", "source_column": "source", "target_column": "target"}
 """Default column names by recipe key."""
 
@@ -240,8 +242,10 @@ def _value(record: dict[str, Any], key: str, column: str, file: Path, number: in
     if column not in record:
         raise _no_column(key, column, list(record), file, number)
     value = record[column]
-    if key == "label_column" and isinstance(value, bool | int):
+    if key.startswith("label_column") and isinstance(value, bool | int | float):
         return str(value).lower()
+    if key == "label_column" and isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return BETWEEN.join(value)
     if not isinstance(value, str):
         remedy = "fill it in or remove the row" if value is None else "put it in quotes"
         rule = f"the value of {column!r} is {_JSON_WORDS.get(type(value), type(value).__name__)}, not text; {remedy}."
@@ -253,6 +257,7 @@ def _value(record: dict[str, Any], key: str, column: str, file: Path, number: in
 
 
 def _no_column(key: str, column: str | int, known: Sequence[str], file: Path, number: int) -> DataError:
+    key = key.partition(" ")[0]  # of several columns of labels, the key has the name of each
     near = did_you_mean(column, known) if isinstance(column, str) else ""
     there = ", ".join(name if len(name) <= 30 else name[:29] + "…" for name in known[:20])
     return DataError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar, Literal, final
 
 from pydantic import Field
@@ -20,15 +21,17 @@ class RMSConfig(QueryKeyConfig):
     ``over: width`` that of all heads together (OLMo 2). Cost: some operations per query and key, no product.
     """
 
-    examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"learned": False}, {"over": "width"})
+    examples: ClassVar[tuple[dict[str, Any], ...]] = ({}, {"learned": False, "gain": 1.2}, {"over": "width"})
 
     over: Literal["head", "width"] = "head"
     learned: bool = True
     """Whether a learned weight follows."""
+    gain: float = Field(default=1.0, gt=0)
+    """What queries and keys are multiplied by, both (nanochat: 1.2)."""
     eps: float = Field(default=1e-6, gt=0)
 
     def build(self, dims: Dims) -> RMSQueryKeys:
-        return RMSQueryKeys(dims, whole=self.over == "width", learned=self.learned, eps=self.eps)
+        return RMSQueryKeys(dims, whole=self.over == "width", learned=self.learned, gain=self.gain, eps=self.eps)
 
     def parameters(self, dims: Dims) -> int:
         heads = dims.heads + dims.kv_heads if self.over == "width" else 2
@@ -37,9 +40,10 @@ class RMSConfig(QueryKeyConfig):
 
 @final
 class RMSQueryKeys(QueryKeyMap):
-    def __init__(self, dims: Dims, *, whole: bool, learned: bool, eps: float) -> None:
+    def __init__(self, dims: Dims, *, whole: bool, learned: bool, gain: float, eps: float) -> None:
         super().__init__()
         self.whole = whole
+        self.scale = None if gain == 1.0 else gain**2 / math.sqrt(dims.head_width)
         of_query, of_key = (heads * dims.head_width if whole else dims.head_width for heads in (dims.heads, dims.kv_heads))
         self.query_norm = nn.RMSNorm(of_query, eps=eps, elementwise_affine=learned)
         self.key_norm = nn.RMSNorm(of_key, eps=eps, elementwise_affine=learned)

@@ -66,6 +66,17 @@ class TuningConfig(VariantConfig):
     frozen: ClassVar[bool] = True
     """Whether the encoder's own weights are frozen, so that a checkpoint contains only what was added."""
 
+    pairs: ClassVar[bool] = False
+    """Whether it is trained on pairs of texts, of one label or of two; the head then learns from vectors as they are."""
+
+    def stores_vectors(self) -> bool:
+        """Whether the encoder's vectors of all texts are computed once and stored, because nothing changes them."""
+        return False
+
+    def lr_factors(self) -> Mapping[str, float]:
+        """What ``training.lr`` is multiplied by in parts of the network, by the beginning of their names."""
+        return {}
+
     def places(self) -> int:
         """Positions that the added vectors occupy."""
         return 0

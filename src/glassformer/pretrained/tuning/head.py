@@ -15,6 +15,13 @@ from glassformer.pretrained.tuning.base import TUNINGS, EncoderSizes, Reader, Tu
 class HeadOnlyConfig(TuningConfig):
     """Only the head is trained: 2 d + 2 numbers for two labels."""
 
+    cached: bool = False
+    """The encoder reads each text once, without dropout; its vectors are stored in the cache folder and trained on from there,
+    so that an epoch takes seconds."""
+
+    def stores_vectors(self) -> bool:
+        return self.cached
+
     def trainable(self, sizes: EncoderSizes) -> int:
         return 0
 

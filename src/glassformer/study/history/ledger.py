@@ -3,8 +3,8 @@
 A question is a baseline, a change, a text and a metric, by content, not by name. The ledger lies in the cache folder, beside
 the stored trials, in one file per text and metric. A study is entered before its first trial and stores a copy of the earlier
 entries, so moving it does not change its verdicts. Earlier seeds are analysed with the study's own where the same code trained
-them; other studies of the question, and those of a baseline that differs by less than a tenth in some number, only spend
-alpha. The first margin stands. A study that was deleted or never finished stays in the ledger. Imports no torch.
+them; other studies of the question, and those whose baseline or change differs by less than a tenth in some number, only
+spend alpha. The first margin stands. A study that was deleted or never finished stays in the ledger. Imports no torch.
 """
 
 from __future__ import annotations
@@ -82,10 +82,11 @@ class Attempt:
         return (self.plan, self.question, self.code) == (other.plan, other.question, other.code)
 
     def neighbours(self, other: Attempt) -> bool:
-        """The same change of a baseline that differs by less than a tenth in some numbers, and in nothing else."""
-        if self.question == other.question or self.sets != other.sets or self.base.keys() != other.base.keys():
+        """Baseline and change differ by less than a tenth in some numbers, and in nothing else."""
+        if self.question == other.question or self.sets.keys() != other.sets.keys() or self.base.keys() != other.base.keys():
             return False
-        return all(_near(value, other.base[key]) for key, value in self.base.items())
+        pairs = ((self.base, other.base), (self.sets, other.sets))
+        return all(_near(value, theirs[key]) for own, theirs in pairs for key, value in own.items())
 
     @property
     def spends(self) -> bool:

@@ -11,11 +11,13 @@ RESOURCES = {
     "parameters": ("parameters", 1.1),
     "flops": ("FLOPs", 1.1),
     "tokens": ("tokens", 1.1),
-    "seconds": ("time", 2.0),
     "memory_bytes": ("memory", 2.0),
 }
-"""What a run costs: its word in a sentence, and the ratio from which the sentence says it. Time depends on what else a machine
-does, and both on kernels, so only large ratios are said; the table has them all."""
+"""What a run costs: its word in a sentence, and the ratio from which the sentence says it. Memory depends on kernels, so only
+large ratios are said; the table has them all."""
+SLOWER, FEWEST_TIMED = 2.0, 6
+"""Time also depends on what else a machine does: it is said from this ratio, where every run of so many is slower (or faster)
+than every run of the baseline."""
 EQUAL = {"parameters": 0.01, "flops": 0.01, "tokens": 0.01, "time": 0.1}
 """What a plan can demand to be equal, and up to which relative difference it is."""
 COLUMN = {"time": "seconds"}
@@ -46,6 +48,16 @@ def cost_conditions(base: Mapping[str, float | None], own: Mapping[str, float | 
         if theirs and its and abs(math.log(its / theirs)) > math.log(from_ratio) + 1e-9:
             found.append(Condition(what, f"{times(its / theirs)} the {word}", theirs, its))
     return found
+
+
+def time_condition(base: Sequence[float], own: Sequence[float]) -> list[Condition]:
+    """From the seconds of single runs."""
+    apart = bool(base and own) and (min(own) > max(base) or max(own) < min(base))
+    if not apart or min(len(base), len(own)) < FEWEST_TIMED:
+        return []
+    theirs, its = sum(base) / len(base), sum(own) / len(own)
+    far = abs(math.log(its / theirs)) > math.log(SLOWER)
+    return [Condition("seconds", f"{times(its / theirs)} the time", theirs, its)] if far else []
 
 
 def times(ratio: float) -> str:

@@ -1,7 +1,7 @@
 """Matched model sizes: the feed-forward width that gives a change as many parameters, or FLOPs, as the baseline.
 
 The feed-forward is adapted because every model has one, its cost is linear in its inner width, and changes of the mixer, the
-positions or the merge are not affected.
+positions or the merge are not affected. Sizes are counted on networks without numbers, so no width takes memory.
 """
 
 from __future__ import annotations
@@ -9,38 +9,50 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
 from glassformer.foundation.errors import ConfigError
-from glassformer.model.accounting import parts_of
+from glassformer.model.accounting import by_definition
 from glassformer.model.config import ModelConfig, entries
 from glassformer.model.network import NetworkConfig
+from glassformer.model.transformer import Transformer
 from glassformer.recipe import Recipe, changed
 
 KEY = "model.feedforward.inner"
-WIDEST = 1 << 20
-FAR = 0.01  # relative difference above which the narrowest feed-forward is not a match
+WIDEST = 64
+"""The widest feed-forward that is tried, in widths of the model: a wider one is a mistake, and may not fit into memory."""
+FAR = 0.01  # relative difference above which a size is not a match
 
 
-def size_of(model: NetworkConfig, vocabulary: int, what: str, batch: int) -> int:
-    """Parameters, or FLOPs of one training step."""
+def size_of(model: NetworkConfig, vocabulary: int, what: str, batch: int, outputs: int | None = None) -> int:
+    """Parameters of the network, or FLOPs of one training step, as torch counts them."""
     if not isinstance(model, ModelConfig):
         raise ConfigError(
             f"match={what} adapts the feed-forward of a Transformer; model.kind={model.kind} has none to adapt.",
             reason="no-feedforward-to-match",
         )
-    parts = parts_of(model, vocabulary, batch=batch)
     if what == "parameters":
-        return sum(part.parameters for part in parts)
-    return sum(part.forward_flops + part.backward_flops for part in parts)
+        return sum(one.numel() for one in model.shapes(vocabulary, outputs=outputs).parameters())
+    from torch._subclasses.fake_tensor import FakeTensorMode  # nothing is computed: compare ``accounting.activation_bytes``
+
+    with FakeTensorMode():
+        network = Transformer(model, vocabulary, outputs)
+        with by_definition(network), FlopCounterMode(display=False) as counter:
+            network(torch.zeros(1, model.context, dtype=torch.long)).float().logsumexp(-1).sum().backward()
+    return batch * counter.get_total_flops()
 
 
-def match(name: str, recipe: Recipe, vocabulary: int, what: str, target: int) -> tuple[dict[str, Any], list[str]]:
+def match(
+    name: str, recipe: Recipe, vocabulary: int, what: str, target: int, outputs: int | None = None
+) -> tuple[dict[str, Any], list[str]]:
     """The setting that gives ``recipe`` the ``target`` parameters or FLOPs, and a note; raises where no width comes close."""
     batch = recipe.training.batch_size
 
     def size(inner: int) -> int:
-        return size_of(_with_inner(recipe, keys, inner, name, what).model, vocabulary, what, batch)
+        return size_of(_with_inner(recipe, keys, inner, name, what).model, vocabulary, what, batch, outputs)
 
-    now = size_of(recipe.model, vocabulary, what, batch)
+    now = size_of(recipe.model, vocabulary, what, batch, outputs)
     assert isinstance(recipe.model, ModelConfig)
     if now == target:
         return {}, []
@@ -51,14 +63,18 @@ def match(name: str, recipe: Recipe, vocabulary: int, what: str, target: int) ->
             f"match={what}: {name} has no layers and so no feed-forward to adapt; compare it without match.",
             reason="no-layers-to-match",
         )
-    inner = _nearest(size, target)
-    found = size(inner)
+    narrow, wide = recipe.model.width, 4 * recipe.model.width
+    first = size(narrow)
+    slope = (size(wide) - first) / (wide - narrow)
+    inner = max(1, round(narrow + (target - first) / slope)) if slope > 0 else 1
+    found = size(min(inner, WIDEST * recipe.model.width))
     rest = found / target - 1.0
-    if inner == 1 and rest > FAR:
+    if abs(rest) > FAR and (inner == 1 or inner > WIDEST * recipe.model.width or slope <= 0):
+        reason, most = ("too-large-to-match", "narrowest") if rest > 0 else ("too-small-to-match", "widest permitted")
         raise ConfigError(
-            f"match={what}: {name} has {found:,} {what} even with the narrowest feed-forward, and the baseline {target:,}; "
-            "compare it without match, or widen the baseline.",
-            reason="too-large-to-match",
+            f"match={what}: {name} has {found:,} {what} even with the {most} feed-forward, and the baseline {target:,}; "
+            "compare it without match, or change the baseline.",
+            reason=reason,
         )
     note = (
         f"{name}: {' and '.join(keys)} is set to {inner}, which gives {found:,} {what} against the baseline's {target:,} "
@@ -78,14 +94,3 @@ def _with_inner(recipe: Recipe, keys: list[str], inner: int, name: str, what: st
             f"match={what} adapts {KEY}, which the feed-forward {kind!r} of {name} does not have; compare it without match.",
             reason="no-width-to-match",
         ) from error
-
-
-def _nearest(size: Any, target: int) -> int:
-    """The inner width whose size is nearest to ``target``; the size grows with the width."""
-    low, high = 1, 2
-    while size(high) < target and high < WIDEST:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if size(middle) < target else (low, middle)
-    return min((low, high), key=lambda inner: abs(size(inner) - target))

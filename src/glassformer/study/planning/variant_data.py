@@ -14,6 +14,7 @@ import numpy as np
 
 from glassformer.assembly import prepare_data, tools_for
 from glassformer.data.data_kinds import PreparedData
+from glassformer.data.overlap import share_in_train
 from glassformer.data.token_files import TokenSplit
 from glassformer.evaluation.language_metrics import DocumentLosses, EvaluatedText
 from glassformer.foundation.config import diff, fingerprint
@@ -38,26 +39,34 @@ from glassformer.study.planning.variant_facts import Facts
 from glassformer.study.running.trial_store import parent_checksum
 from glassformer.study.statistics.corrections import FIRST_STUDY
 
+WHOLLY = 0.99
+"""The share of the judged text in the training text from which a study is refused."""
+GRID_POINT = " (setting "
+
 
 def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT) -> dict[str, Facts]:
     """The facts about each variant that need only its recipe and its data."""
     recipes = {name: Recipe.parse(resolve(plan.settings(name))) for name in plan.variants}
-    for name, recipe in recipes.items():
-        refuse_metric(plan.judged, recipe.objective, name)
+    base = recipes[BASE]
+    refuse_metric(plan.judged, base.objective, BASE)
+    judges = {name: judge_of(base.objective, recipe.objective) for name, recipe in recipes.items()}
     compared_recipes = {**recipes, **_grid_points(plan, resolve)}
     data = prepare_each(compared_recipes, watch)
     _require_same_text(plan, data)
+    _require_unseen_text(plan, data[BASE])
+    for name, judge in judges.items():
+        if judge is not None:
+            _require_judge(name, recipes[name], judge, data)
     _require_same_targets(plan, compared_recipes, data)
     parents = {init_from: parent_checksum(init_from) or "" for init_from in {recipe.init_from for recipe in recipes.values()}}
-    base, facts = recipes[BASE], dict[str, Facts]()
+    facts = dict[str, Facts]()
     for name, recipe in recipes.items():
         settings, notes = dict[str, Any](), list[str]()
         if name == BASE:
             notes = _sample_size_notes(plan, recipe, data[name])
         elif plan.match is not None:
-            size = size_of(base.model, data[BASE].tokenizer.size, plan.match, base.training.batch_size)
-            settings, notes = match(name, recipe, data[name].tokenizer.size, plan.match, size)
-        own = resolve({**plan.settings(name), **settings})
+            settings, notes = matched(plan, name, recipes, data)
+        own, judge = resolve({**plan.settings(name), **settings}), judges[name]
         facts[name] = Facts(
             recipe=recipe_fingerprint(own),
             data=str(data[name].record["sha256"]),
@@ -67,8 +76,45 @@ def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT
             parent=parents[recipe.init_from],
             asked=training_fingerprint(own),
             settings=training_values(own),
+            judge="" if judge is None else f"-judged-{fingerprint(judge.to_dict())[:8]}",
         )
     return facts
+
+
+def matched(
+    plan: StudyPlan, name: str, recipes: Mapping[str, Recipe], data: Mapping[str, PreparedData]
+) -> tuple[dict[str, Any], list[str]]:
+    """The setting that gives a change the baseline's size, and a note; nothing without ``match``, and for the baseline."""
+    if plan.match is None or name == BASE:
+        return {}, []
+    base, own = recipes[BASE], recipes[name]
+    outputs = {one: recipes[one].objective.outputs(data[one]) for one in (BASE, name)}
+    size = size_of(base.model, data[BASE].tokenizer.size, plan.match, base.training.batch_size, outputs[BASE])
+    return match(name, own, data[name].tokenizer.size, plan.match, size, outputs[name])
+
+
+def judge_of(base: ObjectiveConfig, own: ObjectiveConfig) -> ObjectiveConfig | None:
+    """The objective that judges a variant: the baseline's, on whose units all are compared. None: its own does the same.
+
+    An evaluator of a plugin is never taken for the baseline's, whatever it says of itself.
+    """
+    theirs = base.judge
+    its = own.judge if type(own).__module__.startswith("glassformer.") else own
+    if type(theirs) is type(its):
+        theirs = theirs.model_copy(update={name: getattr(its, name) for name in type(theirs).answering})
+    return None if type(theirs) is type(its) and theirs == its else theirs
+
+
+def _require_judge(name: str, recipe: Recipe, judge: ObjectiveConfig, data: Mapping[str, PreparedData]) -> None:
+    """Raises where the baseline's evaluator cannot judge the network of a variant."""
+    own = recipe.objective
+    fits = judge.outputs(data[BASE]) == own.outputs(data[name]) and judge.reads_source == own.reads_source
+    if not fits or not set(judge.marks()) <= set(own.marks()):
+        raise ConfigError(
+            f"{name} cannot be judged by the baseline's evaluator (objective={judge.kind}): its objective={own.kind} has other "
+            "outputs, marks or a source; compare objectives of one kind, or make it the baseline.",
+            reason="other-evaluator",
+        )
 
 
 def differing_key(stored: Mapping[str, Any], recipe_of: Callable[[], Mapping[str, Any]]) -> str | None:
@@ -80,7 +126,7 @@ def differing_key(stored: Mapping[str, Any], recipe_of: Callable[[], Mapping[str
 def _grid_points(plan: StudyPlan, resolve: Resolve) -> dict[str, Recipe]:
     """The recipe of each variant at each point of its grid, by a label for messages."""
     return {
-        f"{name} (setting {number + 1} of its grid)": Recipe.parse(resolve({**plan.settings(name), **point}))
+        f"{name}{GRID_POINT}{number + 1} of its grid)": Recipe.parse(resolve({**plan.settings(name), **point}))
         for name in plan.variants
         for number, point in enumerate(plan.tuning_points(name))
     }
@@ -159,12 +205,27 @@ def _require_same_text(plan: StudyPlan, data: dict[str, PreparedData]) -> None:
             _require_same_tokens(plan, name, own.split(split), base.split(split), own.tokenizer.size == base.tokenizer.size)
 
 
+def _require_unseen_text(plan: StudyPlan, base: PreparedData) -> None:
+    """Raises where the whole text that variants are judged on is training text; a part of it is said with the verdicts."""
+    if plan.allow_leaks or "train" not in base.names or not hasattr(base.split(plan.split), "tokens"):
+        return
+    share = share_in_train(base.split("train"), base.split(plan.split))
+    if share is not None and share >= WHOLLY:
+        raise ConfigError(
+            f"All of the {plan.split} text is training text, so a verdict would be about memorising; give another "
+            "data.validation, or --allow-leaks to compare all the same.",
+            reason="judged-text-is-trained-on",
+        )
+
+
 def _require_same_targets(plan: StudyPlan, recipes: dict[str, Recipe], data: dict[str, PreparedData]) -> None:
     """Raises unless all variants predict the same tokens, where the objective predicts only part of a text."""
     settings = {}
     for name, recipe in recipes.items():
         tools = tools_for(recipe, data[name].tokenizer)
-        settings[name] = recipe.objective.evaluation_settings(data[name].split(plan.split), tools)
+        variant = recipes[name.partition(GRID_POINT)[0]]
+        judge = judge_of(recipes[BASE].objective, variant.objective) or recipe.objective
+        settings[name] = judge.evaluation_settings(data[name].split(plan.split), tools)
     for name, own in settings.items():
         differing = diff(settings[BASE], own)
         if differing:

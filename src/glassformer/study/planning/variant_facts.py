@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from glassformer.checks.check_report import CheckReport
 from glassformer.foundation.errors import ConfigError, RunError
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.plugins import plugin_checksums
+from glassformer.study.planning.conditions import Condition, unequal
+from glassformer.study.planning.plan import BASE
 
 SCHEMA = 1
 _LAWS = {
@@ -56,16 +59,38 @@ class Facts:
     settings: dict[str, Any] = field(default_factory=dict)
     """``training_values`` of its recipe: what decides whether another baseline is nearly the same."""
 
+    rows: float = 0.0
+    """Of a batch, as they were drawn; likewise ``tokens``."""
+    epochs: float | None = None
+    start: dict[str, list[float]] = field(default_factory=dict)
+    """By part and shape: the standard deviations of its weights at the start, in order of size."""
+    function: list[float] = field(default_factory=list)
+    """Outputs with weights that depend on their shapes alone: equal for networks that compute the same."""
+    order: str = ""
+    """A checksum of drawn batches."""
+    judged_share: float | None = None
+    """How much of what it draws for training is text that it is judged on; None: not known."""
+    judge: str = ""
+    """Where the baseline's evaluator judges it and not its own: what its evaluations are called by."""
+
     def inspected(self, answer: Mapping[str, Any]) -> Facts:
         """A copy with the results of the worker's inspection: size, cost, checks."""
         if "lost" in answer or answer["status"] != "finished":
             raise RunError(
                 f"The variant could not be inspected: {answer.get('lost') or answer['reason']}", reason="not-inspected"
             )
+        for reason, sentence in answer.get("misstated", {}).items():
+            raise ConfigError(sentence, reason=reason)
         report = CheckReport.from_dict(answer["check"])
         leak = " ".join(finding.sentence for finding in report.findings) or report.doubts or None
         keys = ("parameters", "step_flops", "memory_bytes", "steps", "tokens", "device", "machine", "check")
-        return replace(self, leak=leak or self.leak, **{key: answer[key] for key in keys})
+        measured = ("rows", "epochs", "start", "function", "order", "judged_share")
+        found = {key: answer[key] for key in measured if key in answer}
+        return replace(self, leak=leak or self.leak, **{key: answer[key] for key in keys}, **found)
+
+    def uninspected(self, reason: str) -> Facts:
+        """A copy of a change that could not even be inspected: it costs its own verdict, and is not trained."""
+        return replace(self, leak=reason, check=CheckReport("", cannot_tell={"state": reason}).to_dict())
 
     @property
     def adapted(self) -> dict[str, Any]:
@@ -103,6 +128,75 @@ class Facts:
     def flops(self) -> int:
         """FLOPs of the whole run."""
         return self.step_flops * self.steps
+
+
+DRAWS = ("data", "tokenizer", "objective", "init_from", "training.batch_size", "training.epochs", "model.context")
+"""Settings with which another order of the text is no surprise."""
+COSTS = ("training.steps", "training.epochs", "training.batch_size", "training.device", "training.accumulate")
+"""Settings of training whose effect is counted as a cost, or is none."""
+MUCH, TOTAL = 0.002, 0.5
+"""The share of judged text in what is drawn for training, from which it is said, and from which it is refused."""
+OTHER_START = 0.05
+"""The relative difference of standard deviations from which two starts differ."""
+
+
+def differences(base: Facts, own: Facts, sets: Collection[str]) -> list[Condition]:
+    """What else differs between a change, which sets these keys, and the baseline, by what was counted before training."""
+    found = []
+    if (own.judged_share or 0.0) > max(MUCH, 2.0 * (base.judged_share or 0.0)):
+        text = f"training on the judged text ({100 * (own.judged_share or 0.0):.2g} % of what it draws)"
+        found.append(Condition("judged text", text))
+    rates = [key for key in sets if key.startswith("training.") and key not in COSTS and len(sets) > 1]
+    for key in rates if any(not key.startswith("training.") for key in sets) else ():
+        was, now = base.settings.get(key), own.settings.get(key)
+        found.append(Condition("training", f"its own {key}" + (f"={now:g} instead of {was:g}" if _numbers(was, now) else "")))
+    if not any(key.startswith("model.init") for key in sets):
+        found += _other_start(base, own)
+    drawn_otherwise = own.order != base.order and own.order and base.order
+    if drawn_otherwise and not any(key.startswith(DRAWS) for key in sets):
+        found.append(Condition("data order", "the text in another order"))
+    return found
+
+
+def _numbers(*values: Any) -> bool:
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+
+
+def _other_start(base: Facts, own: Facts) -> list[Condition]:
+    """A condition where parts that both have start with other standard deviations; it names the one that differs most."""
+    ratios: dict[float, str] = {}
+    for key in base.start.keys() & own.start.keys():
+        noise = 4.0 / math.sqrt(2.0 * math.prod(map(int, key.rpartition(" ")[2].split("x"))))
+        pairs = zip(base.start[key], own.start[key]) if len(base.start[key]) == len(own.start[key]) else ()
+        for theirs, its in pairs:
+            ratio = min(theirs, its) / max(theirs, its) if max(theirs, its) > 0.0 else 1.0
+            if ratio < 1.0 - max(OTHER_START, noise):
+                part = key.rpartition(" ")[0] or "its weights"
+                ratios[ratio] = f"{part}: standard deviation {its:.2g} instead of {theirs:.2g}"
+    if not ratios:
+        return []
+    example, same = ratios[min(ratios)], bool(own.function) and len(own.function) == len(base.function)
+    if same and all(abs(one - other) <= 1e-4 * max(1.0, abs(one)) for one, other in zip(base.function, own.function)):
+        return [Condition("start", f"the baseline's own network and nothing but another start ({example})")]
+    return [Condition("start", f"another start of parts that both have ({example})")]
+
+
+def require_comparable(facts: Mapping[str, Facts], demanded: Sequence[str]) -> None:
+    """Raises, before anything is trained, for text that is trained on and judged, and for what the plan demands to be equal."""
+    costs = {name: {"parameters": one.parameters, "flops": one.flops, "tokens": one.tokens} for name, one in facts.items()}
+    for name, one in facts.items():
+        if (one.judged_share or 0.0) >= TOTAL:
+            raise ConfigError(
+                f"{name} trains on the text that it is judged on: {100 * (one.judged_share or 0.0):.0f} % of what its "
+                "objective draws stands there and not in the training text; draw batches from the split train.",
+                reason="trained-on-judged-text",
+            )
+        missed = unequal([what for what in demanded if what != "time"], costs[BASE], costs[name])
+        if missed:
+            raise ConfigError(
+                f"equal={', '.join(demanded)}: {name} has {missed[0].text}; drop it, drop the demand, or use --match.",
+                reason="not-equal",
+            )
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glassformer.evaluation.results import saved_evaluation
 from glassformer.foundation.config import diff
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.plugins import plugin_checksums
 from glassformer.runs.directory import RunDirectory
-from glassformer.study.planning.conditions import Condition, cost_conditions
+from glassformer.study.planning.conditions import Condition, cost_conditions, time_condition
 from glassformer.study.planning.plan import BASE, VALIDATION_SPLIT
+from glassformer.study.planning.variant_facts import differences
 from glassformer.study.running.trial_store import MACHINE
+from glassformer.study.statistics.selection_variance import grid_edges
 
 if TYPE_CHECKING:
     from glassformer.study.study import Study
@@ -44,11 +48,26 @@ def notes_of(study: Study) -> list[str]:
 
 def conditions_of(study: Study, variant: str) -> list[Condition]:
     """What else differs between a change and the baseline."""
-    return [*study.values.conditions.get(variant, ()), *cost_conditions(study.costs(BASE), study.costs(variant))]
+    book, sets = study.book.variants, study.plan.settings(variant)
+    found = list(study.values.conditions.get(variant, ()))
+    if BASE in book and variant in book:
+        found += differences(book[BASE], book[variant], [key for key in sets if key not in study.plan.set])
+    return [*found, *_tuning_edges(study, variant), *cost_conditions(study.costs(BASE), study.costs(variant))]
+
+
+def _tuning_edges(study: Study, variant: str) -> list[Condition]:
+    """The baseline's or the change's own tuned numbers that are the largest or smallest tried."""
+    found = []
+    for name, whose in ((BASE, "the baseline's"), (variant, "its")):
+        tuned, points = study.book.variants[name].tuned if name in study.book.variants else {}, study.plan.tuning_points(name)
+        if tuned in points:
+            for key in grid_edges(points, points.index(tuned)):
+                found.append(Condition("tuning", f"{whose} {key}={tuned[key]} at the edge of the grid"))
+    return found
 
 
 def conditions_of_trials(study: Study) -> dict[str, tuple[Condition, ...]]:
-    """Those that need the trials' folders: precision and form of the step, where the change does not set them."""
+    """Those that need the trials' folders: time; precision and form of the step, where the change does not set them."""
     found: dict[str, tuple[Condition, ...]] = {}
     theirs = _computed_by(study, BASE)
     for change in study.plan.changes:
@@ -59,8 +78,18 @@ def conditions_of_trials(study: Study) -> dict[str, tuple[Condition, ...]]:
         }
         differing = [what for what in named if own and theirs and own[what] != theirs[what]]
         set_by_it = {"precision": "training.precision", "step form": "training.compile"}
-        found[change.name] = tuple(Condition(what, named[what]) for what in differing if set_by_it[what] not in change.set)
+        other = [Condition(what, named[what]) for what in differing if set_by_it[what] not in change.set]
+        before = [_pretraining_note(study, name).removeprefix(" after ") for name in (BASE, change.name)]
+        if before[0] != before[1]:
+            other.append(Condition("parent", before[1] or "no parent"))
+        found[change.name] = (*other, *time_condition(_seconds(study, BASE), _seconds(study, change.name)))
     return found
+
+
+def _seconds(study: Study, variant: str) -> list[float]:
+    """Of each finished run, without start-up."""
+    done = study.finished(variant)
+    return [one.tokens / one.tokens_per_second for one in done if one.tokens and one.tokens_per_second]
 
 
 def _computed_by(study: Study, variant: str) -> dict[str, str]:
@@ -78,8 +107,34 @@ def _computed_by(study: Study, variant: str) -> dict[str, str]:
 def notes_of_trials(study: Study) -> list[str]:
     """The notes that need the trials' folders."""
     reasons = [f"{one.trial.label}: {one.reason}" for rows in study.results.values() for one in rows if one.reason]
-    others = [*data_notes(study), *early_ends(study), *_not_above_bigram(study), *_environment_differences(study)]
-    return [*_token_differences(study), *reasons, *others]
+    others = [
+        *data_notes(study),
+        *early_ends(study),
+        *_not_above_bigram(study),
+        *_ignoring_the_source(study),
+        *_environment_differences(study),
+    ]
+    return [*_token_differences(study), *_own_evaluations(study), *reasons, *others]
+
+
+def _own_evaluations(study: Study) -> list[str]:
+    """What a variant's own evaluator says, where the baseline's judged it."""
+    notes, metric = [], study.metric
+    for name, facts in study.book.variants.items():
+        if not facts.judge:
+            continue
+        own = []
+        for one in study.finished(name):
+            run, step = RunDirectory(study.directory.trial(one.trial)), one.evaluation.step if one.evaluation else None
+            with suppress(RunError):
+                found = saved_evaluation(run, study.plan.split, step) if step is not None else None
+                own += [found.metrics[metric.name].value] if found is not None and metric.name in found.metrics else []
+        values = [value for value in own if value is not None]
+        said = (
+            f"its own evaluator says {metric.name} {np.mean(values):.4g}" if values else "its own evaluator does not measure it"
+        )
+        notes.append(f"{name} has another evaluator than the baseline, which judges all variants here; {said}.")
+    return notes
 
 
 def _token_differences(study: Study) -> list[str]:
@@ -170,6 +225,16 @@ def _not_above_bigram(study: Study) -> list[str]:
     if not below:
         return []
     return [f"Not better than the bigram baseline: {', '.join(below)}. They have learned too little; raise training.steps."]
+
+
+def _ignoring_the_source(study: Study) -> list[str]:
+    """Variants that translate without reading: their figures are those of a language model of the targets."""
+    found = []
+    for name in study.plan.variants:
+        told = [one.evaluation.details.get("ignores_source") for one in study.finished(name) if one.evaluation]
+        if any(told):
+            found.append(f"{name} ignores its source in {sum(map(bool, told))} of {len(told)} runs.")
+    return found
 
 
 def _environment_differences(study: Study) -> list[str]:

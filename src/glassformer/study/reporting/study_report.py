@@ -118,9 +118,14 @@ def _verdicts(study: Study) -> list[Block]:
     """The verdicts, and folded the statistics behind each."""
     rows: list[list[Cell]] = [[one.variant, " ".join(one.details)] for one in study.verdicts if one.details]
     details = [Fold("The statistics behind each verdict", [Table(["change", "details"], rows)])] if rows else []
+    differing: list[list[Cell]] = [
+        [one.variant, found.text, found.base, found.own] for one in study.verdicts for found in one.conditions
+    ]
+    beside = Table(["change", "compared with", "baseline", "change's own"], differing)
     return [
         Heading("Verdicts"),
         _verdict_list(study),
+        *([Paragraph("What else differs from the baseline, the worst first:"), beside] if differing else []),
         *details,
         *(Paragraph(one.sentence) for one in study.worth),
         *(Paragraph(note) for note in study.notes),

@@ -291,7 +291,9 @@ class Explanation:
 
     def sentence(self) -> str:
         """The headline, what the data cannot exclude, and caveats."""
-        return " ".join([self.headline(), *self._not_excluded(), *self._caveats(), *self.remarks])
+        beside = [f"It was compared with {joined([one.text for one in self.conditions])}."] if self.conditions else []
+        beside = beside if self.word == "not decided" else []
+        return " ".join([self.headline(), *beside, *self._not_excluded(), *self._caveats(), *self.remarks])
 
     def _not_excluded(self) -> list[str]:
         """For a decided change, which bad runs and which rare documents so few seeds and documents may have missed."""

@@ -47,8 +47,11 @@ from glassformer.run import Run, load
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import StudyDirectory, trial_lock
 from glassformer.study.packed_trials import record_of
+from glassformer.study.planning.counted import counted
+from glassformer.study.planning.plan import VALIDATION_SPLIT
 from glassformer.study.running.executors.base import Task
 from glassformer.study.running.executors.local import NEEDS_GPU
+from glassformer.study.running.judged_evaluation import judge_run
 from glassformer.study.running.parents import provide_parent
 from glassformer.study.running.trial_results import only_differs
 from glassformer.study.running.trial_store import machine_of
@@ -80,7 +83,8 @@ def perform(task: Task, *, own_process: bool = False) -> dict[str, Any]:
     except KeyboardInterrupt:
         answer = {"status": "stopped", "reason": "Stopped.", "signal": 2}
     except STOPS_THE_STUDY as error:
-        answer = {"status": "refused", "reason": str(error), "exit_code": error.exit_code}
+        everywhere = isinstance(error, DiskFull | MissingDependency)
+        answer = {"status": "refused", "reason": str(error), "exit_code": error.exit_code, "everywhere": everywhere}
     except Exception as error:
         if own_process and is_cuda_fault(error):
             raise SystemExit(f"{type(error).__name__}: {error}") from error  # nothing works on the GPU in this process any more
@@ -130,11 +134,7 @@ def _inspect(values: dict[str, Any]) -> dict[str, Any]:
         "check": report.to_dict(),
         "device": runtime.device.type,
         "machine": machine_of(environment(runtime)),
-        "parameters": cost.cost.parameters,
-        "step_flops": cost.cost.step_flops * recipe.training.accumulate,
-        "memory_bytes": cost.total_bytes,
-        "steps": cost.steps,
-        "tokens": cost.steps * cost.step_tokens,
+        **counted(recipe, data, values.get("split", VALIDATION_SPLIT), cost),
     }
 
 
@@ -170,6 +170,8 @@ def _trial_here(values: dict[str, Any]) -> dict[str, Any]:
             return {"status": "leak", "reason": str(error), "before_training": True, "only_differs": error.only_differs}
         try:
             run.evaluation(values["split"], allow_leaks=values["allow_leaks"], checked=_checked(values, trained=True))
+            if values.get("judge") is not None:
+                judge_run(run, values["judge"], values["split"])
         except ValueError as error:
             if "JSON" not in str(error):
                 raise
@@ -199,6 +201,8 @@ def resume_or_train(values: dict[str, Any], directory: RunDirectory) -> Run:
     recipe = Recipe.parse(values["recipe"])
     if values["store"]:
         provide_parent(recipe, directory, allow_leaks=values["allow_leaks"])
+    if values.get("processes", 1) > 1:
+        return _train_on_processes(values, recipe, directory)
     return train(
         recipe,
         out=directory.root,
@@ -209,6 +213,26 @@ def resume_or_train(values: dict[str, Any], directory: RunDirectory) -> Run:
         planned_flops=values["planned_flops"],
         watch=SILENT,
     )
+
+
+def _train_on_processes(values: dict[str, Any], recipe: Recipe, directory: RunDirectory) -> Run:
+    """A trial on several processes, started by this one. Its error is a sentence only, so its state says if it diverged."""
+    try:
+        return train(
+            recipe,
+            out=directory.root,
+            resume="or begin",
+            threads=1,
+            allow_leaks=values["allow_leaks"],
+            recheck=values["recheck"],
+            processes=values["processes"],
+            plugins=values["plugins"],
+            watch=SILENT,
+        )
+    except GlassformerError as error:
+        if directory.exists() and directory.read_state()["status"] == "diverged":
+            raise Diverged(str(error)) from error
+        raise
 
 
 def _checked(values: dict[str, Any], *, trained: bool) -> CheckReport | None:

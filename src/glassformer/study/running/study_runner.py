@@ -1,6 +1,6 @@
 """The main loop of a study: inspect the variants, tune them, then run the trials of one look after the other.
 
-Progress is read from the study's folder, never kept in memory alone, so a killed study resumes where it stopped. This module
+Progress is read from the study's folder, never held in memory alone, so a killed study resumes where it stopped. This module
 only schedules: executors run the trials, and ``verdict`` judges them.
 """
 
@@ -17,6 +17,7 @@ from typing import Any, final
 from glassformer.foundation.errors import CheckFailed, GlassformerError, Interrupted, RunError
 from glassformer.foundation.plugins import loaded_plugins
 from glassformer.foundation.progress import Watcher, duration
+from glassformer.recipe import Recipe
 from glassformer.run import Run
 from glassformer.runs.callbacks import Callback
 from glassformer.runs.directory import RunDirectory
@@ -25,8 +26,8 @@ from glassformer.study.history.attempts import record_earlier_studies, withdraw_
 from glassformer.study.packed_trials import write_record
 from glassformer.study.planning.design import choose_design
 from glassformer.study.planning.plan import BASE, Resolve, StudyPlan, Trial
-from glassformer.study.planning.variant_data import differing_key, prepared_facts
-from glassformer.study.planning.variant_facts import Facts, VariantBook
+from glassformer.study.planning.variant_data import differing_key, judge_of, prepared_facts
+from glassformer.study.planning.variant_facts import Facts, VariantBook, require_comparable
 from glassformer.study.reporting.wording import STEP_DIFFERS, leak_found
 from glassformer.study.running.executors.base import Ended, Executor, Started, Task, refusal
 from glassformer.study.running.progress import ProgressTracker
@@ -57,9 +58,10 @@ class StudyRunner:
         baseline: str = "paired",
         minutes: float | None = None,
         callbacks: Sequence[Callback] = (),
+        processes: int = 1,
     ) -> None:
         """``store``: the cache of finished trials. ``baseline``: the design of a new study (paired, bank). ``minutes``: of the
-        clock; after them no further trial is started."""
+        clock; after them no further trial is started. ``processes``: of one trial."""
         self.plan, self.directory, self.resolve, self.watch = plan, directory, resolve, watch
         self.plugins = [str(Path(plugin).resolve()) for plugin in plugins]
         self.baseline = baseline
@@ -67,7 +69,7 @@ class StudyRunner:
         self._point_facts: dict[tuple[str, int], Facts] = {}
         """Of tuning points that make another model than their variant's, by variant and number of the point."""
         self.failures: dict[tuple[str, int], str] = {}
-        self.callbacks = callbacks
+        self.callbacks, self.processes = callbacks, processes
         self._make_executor = executor
         self._executor: Executor | None = None
         self._store = None if store is None else StudyStore(store, plan, directory, self.facts, self._recipe_of, watch)
@@ -129,7 +131,9 @@ class StudyRunner:
         if unknown:  # worker processes start up while these are inspected
             self._get_executor().warm_up(len(self.plan.tuning_trials()) or len(self.plan.trials()))
         self._run_inspection(unknown)
+        require_comparable(self.facts, self.plan.equal)
         self._book().write(self.directory.variants_file)
+        self.directory.store_plugins(loaded_plugins())
         for facts in self.facts.values():
             for note in facts.notes:
                 self.watch.say(note)
@@ -148,7 +152,12 @@ class StudyRunner:
         """Cost and checks of these variants, with the settings from matching and tuning."""
         tasks = [Task("inspect", name, {**self._task_context(), "recipe": self._recipe(name)}) for name in names]
         for task, answer in self._run_tasks(tasks):
-            self.facts[task.label] = self.facts[task.label].inspected(answer)
+            try:
+                self.facts[task.label] = self.facts[task.label].inspected(answer)
+            except RunError as error:
+                if task.label == BASE:
+                    raise
+                self.facts[task.label] = self.facts[task.label].uninspected(str(error))
 
     def _choose_design(self) -> None:
         """Paired, or against stored runs of the baseline: chosen once, before the first trial, and written into the plan."""
@@ -177,7 +186,7 @@ class StudyRunner:
         return VariantBook(self.facts, tuple(loaded_plugins()))
 
     def _task_context(self) -> dict[str, Any]:
-        return {"cwd": os.getcwd(), "plugins": self.plugins, "recheck": self._store is None}
+        return {"cwd": os.getcwd(), "plugins": self.plugins, "recheck": self._store is None, "split": self.plan.split}
 
     def _recipe(self, variant: str, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The resolved recipe of a variant as it is trained, with the settings from matching and tuning."""
@@ -302,7 +311,8 @@ class StudyRunner:
         folder = self.directory.trial(trial)
         try:
             other = partial(differing_key, recipe_of=partial(self._recipe_of, trial))
-            result = read_trial(folder, trial, self.plan.judged, self.plan.split_of(trial), other)
+            split = self.plan.split_of(trial) + self.facts[trial.variant].judge
+            result = read_trial(folder, trial, self.plan.judged, split, other)
             if result.done:  # final: safe to cache
                 self._done[trial.label] = result
             return result
@@ -395,13 +405,23 @@ class StudyRunner:
             "recipe": self._recipe_of(trial),
             "allow_leaks": self.plan.allow_leaks,
             "split": self.plan.split_of(trial),
+            "judge": self._judge(trial),
             "check": facts.check if facts.leak is None else None,
             "check_trained": self.plan.checks_trained(trial),
             "store": self._store is not None,
             "planned_flops": planned,
+            "processes": self.processes,
             "travels": self.directory.mark_for_nodes() if self._get_executor().travels else None,
         }
         return Task("trial", trial.label, values)
+
+    def _judge(self, trial: Trial) -> dict[str, Any] | None:
+        """The objective by which a trial is judged, where it is not its own."""
+        if not self.facts[trial.variant].judge:
+            return None
+        base, own = (Recipe.parse(one).objective for one in (self._recipe(BASE), self._recipe_of(trial)))
+        judge = judge_of(base, own)
+        return None if judge is None else judge.to_dict()
 
     def _record_outcome(self, trial: Trial, answer: dict[str, Any]) -> bool:
         """Records how a trial ended; True when its result can be used."""
@@ -477,7 +497,10 @@ class StudyRunner:
             if isinstance(event, Ended):
                 status = event.answer.get("status")
                 if status == "refused":  # an error that the user has to fix
-                    raise refusal(event.answer)
+                    trial = trials.get(event.task.label) if trials is not None else None
+                    if trial is None or trial.variant == BASE or event.answer.get("everywhere", True):
+                        raise refusal(event.answer)
+                    event.answer["status"] = status = "failed"  # a change that cannot run costs its own verdict only
                 if status == "stopped":
                     self._stop.number = self._stop.number or int(event.answer.get("signal", 2))
                 elif not ("lost" in event.answer and self._stop.requested):
@@ -486,6 +509,6 @@ class StudyRunner:
                 progress.start(trials[event.task.label]) if isinstance(event, Started) else progress.report()
         if self._stop.requested:
             raise Interrupted(
-                "Stopped; finished trials are kept, and the same command resumes from there.",
+                "Stopped; finished trials are stored, and the same command resumes from there.",
                 signal_number=self._stop.number or 2,
             )

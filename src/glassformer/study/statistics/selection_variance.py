@@ -89,13 +89,20 @@ def makes_another_model(settings: Mapping[str, Any]) -> bool:
     return any(key.split(".")[0] not in TRAINED_WITH or key in COMPUTED_WITH for key in settings)
 
 
-def grid_edge_notes(points: Sequence[dict[str, Any]], chosen: int) -> list[str]:
-    """A sentence for each chosen number that is the largest or smallest of three or more tried."""
-    found = []
+def grid_edges(points: Sequence[dict[str, Any]], chosen: int) -> dict[str, bool]:
+    """By key, each chosen number that is the largest (True) or smallest (False) of three or more tried."""
+    found = {}
     for key, value in points[chosen].items():
         tried = {point[key] for point in points if isinstance(point[key], int | float) and not isinstance(point[key], bool)}
-        if len(tried) < FEWEST_FOR_AN_EDGE or value not in (min(tried), max(tried)):
-            continue
-        which, side = ("largest", "above") if value == max(tried) else ("smallest", "below")
-        found.append(f"{key}={value} is the {which} that was tried: a better one may lie {side} it.")
+        if len(tried) >= FEWEST_FOR_AN_EDGE and value in (min(tried), max(tried)):
+            found[key] = value == max(tried)
     return found
+
+
+def grid_edge_notes(points: Sequence[dict[str, Any]], chosen: int) -> list[str]:
+    """A sentence for each of them."""
+    words = {True: ("largest", "above"), False: ("smallest", "below")}
+    return [
+        f"{key}={points[chosen][key]} is the {words[largest][0]} that was tried: a better one may lie {words[largest][1]} it."
+        for key, largest in grid_edges(points, chosen).items()
+    ]

@@ -444,6 +444,7 @@ class _Family:
             exploratory=change.exploratory,
             failed_seeds=tuple(labels[position] for position in problems),
             seeds_run=seeds,
+            conditions=change.conditions,
             rates={"change": own, "baseline": its} if unstable else None,
         )
 

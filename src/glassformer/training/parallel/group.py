@@ -282,7 +282,7 @@ class Group:
             cause = self._cause(wait=self._limit.total_seconds()) if agreed and not self.leads else None
         if cause is None:
             own = {"rank": self.place.rank, "code": exit_code_of(error), "pid": os.getpid()}
-            with suppress(RuntimeError):  # the store is gone with the process that kept it
+            with suppress(RuntimeError):  # the store is gone with the process that held it
                 cause = json.loads(self._store.compare_set(CAUSE, "", json.dumps(own)))
             if cause is None or cause == own:
                 return error
@@ -310,7 +310,7 @@ class Group:
                 if self._store.check([CAUSE]):
                     found: dict[str, Any] = json.loads(self._store.get(CAUSE))
                     return found
-            except RuntimeError:  # the store is gone with the process that kept it
+            except RuntimeError:  # the store is gone with the process that held it
                 return None
             if time.monotonic() >= until:
                 return None

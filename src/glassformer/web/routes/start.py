@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 from pydantic import BeforeValidator, Field
 from pydantic.fields import FieldInfo
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
+from glassformer.data.reading.default_recipe import ENDINGS, is_text
 from glassformer.foundation.config import Config
 from glassformer.foundation.errors import RunError, UsageError
+from glassformer.foundation.files import write_atomically
 from glassformer.foundation.progress import duration
 from glassformer.foundation.registry import Slot
 from glassformer.runs.overview import progress_of
-from glassformer.web.app_state import AppState, json_route
+from glassformer.web.app_state import AppState, json_route, state_of
 from glassformer.web.processes import stop_run
-from glassformer.web.replies import text_of
+from glassformer.web.replies import reply, text_of
 
 HIDDEN = ("about", "result")
 """Keys of a recipe that the form does not show."""
 RUN = "run:"
 """A base that is a run's own recipe: ``run:NAME``."""
+TEXT = "text:"
+"""A base that is the recipe for a text or a table: ``text:PATH``, as ``train PATH`` chooses it."""
+TEXTS = "texts"
+"""The folder of uploaded texts."""
+LARGEST_TEXT = 64 << 20
+"""Bytes of an uploaded text; of a larger one give the path."""
 
 
 class Form(Config):
@@ -124,19 +139,60 @@ def _jsonable(value: Any) -> Any:
 
 
 def _source(state: AppState, base: str) -> str:
-    """The file of a built-in recipe, or of a run in the folder; no other file is read for the page.
+    """The file of a built-in recipe, of a run in the folder, or a text; no other file is read for the page.
 
     A path and not a name, since a run in the folder may have the name of a recipe.
     """
     from glassformer.foundation.errors import UnknownName
     from glassformer.recipe import built_in_recipes
 
+    if base.startswith(TEXT):
+        return str(_text_at(state, base.removeprefix(TEXT)))
     if base.startswith(RUN):
         return str(state.folder.run(base.removeprefix(RUN)).recipe_file)
     built_in = built_in_recipes()
     if base not in built_in:
         raise UnknownName("The list of built-in recipes", base, built_in)
     return str(built_in[base])
+
+
+def _text_at(state: AppState, path: str) -> Path:
+    """A text or a table on this machine; a relative path is one inside the folder."""
+    place = Path(path).expanduser()
+    place = place if place.is_absolute() else state.folder.root / place
+    if not is_text(place):
+        what = f"ends in one of {', '.join(ENDINGS)}" if place.is_file() else "is a file on this machine; check the path"
+        raise UsageError(f"{path} is no text to train on: a text {what}.", reason="no-text")
+    return place
+
+
+async def upload(request: Request) -> Response:
+    """Saves the text that was sent in FOLDER/texts, under the name in the address; another text keeps its name."""
+    state, name = state_of(request), request.query_params.get("name", "")
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "text.txt"
+    if not plain.lower().endswith(ENDINGS):
+        raise UsageError(f"{name} is no text to train on: its name must end in one of {', '.join(ENDINGS)}.", reason="no-text")
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > LARGEST_TEXT:
+            most = LARGEST_TEXT >> 20
+            raise UsageError(f"{name} is larger than {most} MiB; give its path on this machine instead.", reason="too-large")
+        parts.append(part)
+    content = b"".join(parts)
+
+    def write() -> str:
+        stem, dot, ending = plain.partition(".")
+        for number in itertools.count(1):
+            file = state.folder.new(f"{TEXTS}/{stem[:80]}{f'-{number}' if number > 1 else ''}{dot}{ending}", is_file=True)
+            if not file.exists():
+                write_atomically(file, content)
+            elif file.read_bytes() != content:
+                continue
+            return str(file.relative_to(state.folder.root))
+        raise AssertionError
+
+    return reply({"path": await run_in_threadpool(write)})
 
 
 def check(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
@@ -244,6 +300,7 @@ def _resume(state: AppState, name: str, steps: int | None) -> dict[str, Any]:
 
 
 ROUTES = [
+    Route("/api/upload", upload, methods=["POST"]),
     json_route("GET", "/api/recipes", recipes, worker=True),
     json_route("GET", "/api/recipe/schema", schema, worker=True),
     json_route("POST", "/api/recipe/check", check, worker=True),

@@ -51,6 +51,11 @@ export async function post(path, values = {}, signal = undefined) {
   return (await ask(path, sent(values, signal))).json();
 }
 
+// A file, sent as it is.
+export async function upload(file) {
+  return (await ask(address("/api/upload", { name: file.name }), { method: "POST", headers: { "Content-Type": "application/octet-stream" }, body: file })).json();
+}
+
 // A stream of JSON lines, one call for each.
 export async function lines(path, values, onLine, signal) {
   const reader = (await ask(path, sent(values, signal))).body.pipeThrough(new TextDecoderStream()).getReader();

@@ -3,7 +3,7 @@ import { fill, h, loading, problem } from "/static/dom.js";
 
 const TABS = [
   ["runs", "Runs"], ["studies", "Studies"], ["look", "Look"], ["generate", "Generate"], ["ask", "Ask"], ["translate", "Translate"],
-  ["tokens", "Tokens"], ["byhand", "By hand"], ["new", "New"],
+  ["tokens", "Tokens"], ["byhand", "By hand"], ["new", "New"], ["words", "Words"],
 ];
 const PARTS = { walk: "look", run: "runs", study: "studies", compare: "runs" };
 const main = document.getElementById("main");

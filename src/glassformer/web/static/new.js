@@ -1,6 +1,6 @@
 // A new run or study from a recipe: a form from its schema, checked as one types, its cost before it starts.
 import { link } from "/static/app.js";
-import { get, post } from "/static/api.js";
+import { get, post, upload } from "/static/api.js";
 import { recipeForm } from "/static/form.js";
 import { field, fill, h, loading, number, problem } from "/static/dom.js";
 
@@ -9,6 +9,22 @@ export async function show(page, { words }) {
   const list = h("select", {}, h("optgroup", { label: "Recipes" }, all.recipes.map((one) => h("option", { value: one.name }, one.name))),
     h("optgroup", { label: "Recipes of runs here" }, folder.runs.filter((run) => run.status !== "damaged").map((run) => h("option", { value: `run:${run.name}` }, run.name))));
   list.value = words.get("base") || "docstrings-char";
+  // A text of one's own is one more entry of the list: the recipe that `glassformer train FILE` would choose.
+  const own = h("optgroup", { label: "My text" }), said = h("div", { "aria-live": "polite" });
+  const file = h("input", { type: "file", accept: ".txt,.text,.md,.rst,.tex,.log,.gz,.csv,.tsv,.jsonl,.ndjson,.parquet", onchange: () => file.files.length && take(file.files[0]) });
+  const path = h("input", { placeholder: "/home/me/notes.txt", onkeydown: (event) => { if (event.key === "Enter") { event.preventDefault(); take(path.value.trim()); } } });
+  async function take(text) {
+    if (!text) return;
+    fill(said, loading("Reading the text"));
+    try {
+      const place = typeof text === "string" ? text : (await upload(text)).path, base = `text:${place}`;
+      await get("/api/recipe/schema", { base }); // refused here, with a sentence, if it is no text
+      list.prepend(own); own.append(h("option", { value: base }, place.split("/").at(-1)));
+      list.value = base;
+      fill(said);
+      await load();
+    } catch (error) { fill(said, problem(error)); }
+  }
   const about = h("p", { class: "small" }), box = h("div", {}, loading("Reading the recipe")), verdict = h("div", { "aria-live": "polite", class: "verdict-line" }), cost = h("div", { "aria-live": "polite" });
   const name = h("input", { required: true, pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*" }), vary = h("textarea", { rows: 2, placeholder: "model.positions=alibi,sinusoidal" }), seeds = h("input", { type: "number", min: 2, value: "4" });
   const study = h("input", { type: "checkbox", checked: words.has("study"), onchange: () => { more.hidden = !study.checked; check(); } });
@@ -28,13 +44,14 @@ export async function show(page, { words }) {
     form = null;
     hold();
     fill(box, loading("Reading the recipe")); fill(verdict); fill(cost);
-    about.textContent = (all.recipes.find((one) => one.name === list.value) || { about: "The recipe of a run in this folder." }).about;
-    name.value = free(list.value.replace(/^run:/, "").replace(/[^A-Za-z0-9._-]+/g, "-"));
+    about.textContent = (all.recipes.find((one) => one.name === list.value) || { about: list.value.startsWith("run:") ? "The recipe of a run in this folder." : "" }).about;
+    name.value = free(list.value.replace(/^run:/, "").replace(/^text:(.*\/)?/, "").replace(/^([^.]+)\..*$/, list.value.startsWith("text:") ? "$1" : "$&").replace(/[^A-Za-z0-9._-]+/g, "-"));
     try {
       const found = await get("/api/recipe/schema", { base: list.value });
       if (mine !== loads) return;
       form = recipeForm(found.schema, found.recipe, check);
       fill(box, form.element);
+      if (list.value.startsWith("text:")) about.textContent = found.recipe.about;
       await now();
     } catch (error) { if (mine === loads) fill(box, problem(error)); }
   }
@@ -90,7 +107,9 @@ export async function show(page, { words }) {
   list.addEventListener("change", load);
   vary.addEventListener("input", check); seeds.addEventListener("input", check);
   fill(page, h("h1", {}, "New"), h("p", { class: "subtitle" }, "A run, or a study of changes. It goes on when this page is closed."),
-    h("form", { class: "form", onsubmit: start }, h("div", { class: "row" }, field("Begin with", list), field("Name of its folder", name)), about,
+    h("form", { class: "form", onsubmit: start }, h("fieldset", {}, h("legend", {}, "Train on my text"), h("div", { class: "row" }, field("Upload a text or a table", file), field("or its path on this machine", path),
+      h("button", { type: "button", class: "plain", onclick: () => take(path.value.trim()) }, "Use it")), said),
+      h("div", { class: "row" }, field("Begin with", list), field("Name of its folder", name)), about,
       h("label", {}, study, " a study: several changes, several seeds, a verdict each"), more, verdict, h("p", { class: "actions" }, go, price), cost, h("h2", {}, "The recipe"), box));
   load();
   return () => { clearTimeout(timer); turn++; loads++; };

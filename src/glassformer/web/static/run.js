@@ -4,6 +4,7 @@ import { address, events, get, order, post } from "/static/api.js";
 import { drawBlocks } from "/static/blocks.js";
 import { badge, fill, h, loading, number, problem, sentence } from "/static/dom.js";
 import { curvePlot } from "/static/plot.js";
+import { explained } from "/static/words.js";
 
 const duration = (seconds) => seconds < 90 ? `${Math.round(seconds)} s` : seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
 const ENDED = ["finished", "stopped", "diverged", "failed"];
@@ -66,7 +67,7 @@ export async function show(page, { name }) {
   // What the run can do, what is most often wanted first.
   function parts() {
     const can = run.abilities || {};
-    return [["look", "Look", true], ["generate", "Generate", can.generates], ["ask", can.objective === "labels" ? "Classify" : "Ask", can.answers], ["translate", "Translate", can.translates], ["walk", "Walk through", true], ["tokens", "Tokens", true]].filter(([, , fits]) => fits);
+    return [["look", "Look", true], ["generate", "Generate", can.generates], ["ask", ["labels", "multilabel", "regression"].includes(can.objective) ? "Classify" : "Ask", can.answers], ["translate", "Translate", can.translates], ["walk", "Walk through", true], ["tokens", "Tokens", true]].filter(([, , fits]) => fits);
   }
   function verdict() {
     const value = run[`validation_${run.metric}`];
@@ -76,7 +77,7 @@ export async function show(page, { name }) {
   }
   const running = () => run.status === "running";
   function drawHealth() {
-    fill(health, verdict(), (run.health || []).map((one) => h("p", { class: `banner ${one.tone}`, role: one.tone === "note" ? "note" : "alert" }, sentence(one.text))));
+    fill(health, verdict(), (run.health || []).map((one) => h("p", { class: `banner ${one.tone}`, role: one.tone === "note" ? "note" : "alert" }, explained(one.text))));
   }
   function drawMeasured() {
     if (run.status === "damaged") { fill(measured); return; }

@@ -1,0 +1,214 @@
+// The page of the atlas: draws the table from the data in the page, sorts and filters it, and opens cells. Loads nothing.
+
+const data = JSON.parse(document.getElementById("atlas-data").textContent);
+const SVG = "http://www.w3.org/2000/svg";
+const REACH = 0.1; // nats per byte at the edge of a cell's picture
+const byCell = new Map(data.cells.map((cell) => [[cell.row, cell.text, cell.size, cell.base].join("|"), cell]));
+const byRow = new Map(data.rows.map((row) => [row.name, row]));
+
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  return fill(element, attributes, children);
+}
+function draw(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== false) element.setAttribute(name, value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+const signed = (value, digits = 3) => (value > 0 ? "+" : value < 0 ? "−" : "") + Math.abs(value).toFixed(digits);
+const percent = (ratio) => (ratio === null ? "" : Math.abs(ratio - 1) < 0.005 ? "±0 %" : `${signed(100 * (ratio - 1), 0)} %`);
+const cellOf = (row, column) => byCell.get([row.name, column.text, column.size, column.base].join("|"));
+const first = (row) => data.columns.map((column) => cellOf(row, column)).find((cell) => cell && cell.parameters !== null);
+const sizeName = (size) => `${size} (${data.sizes[size].title} parameters)`;
+
+function interval(cell) {
+  const at = (value) => 50 + 50 * Math.max(-1, Math.min(1, value / REACH));
+  const { value, low, high } = cell.difference;
+  const picture = draw("svg", { viewBox: "0 0 100 12", preserveAspectRatio: "none", "aria-hidden": "true" },
+    draw("rect", { class: "band", x: at(-data.margin), width: at(data.margin) - at(-data.margin), y: 0, height: 12 }),
+    draw("line", { class: "axis", x1: 50, x2: 50, y1: 0, y2: 12 }));
+  if (value === null) return picture;
+  if (low !== null && low !== undefined) picture.append(draw("line", { class: "bar", x1: at(low), x2: at(high), y1: 6, y2: 6 }));
+  picture.append(draw("rect", { class: "dot", x: at(value) - 1.5, width: 3, y: 1.5, height: 9 }));
+  return picture;
+}
+
+function button(cell) {
+  const value = cell.difference.value;
+  const word = make("span", { class: `word ${cell.word.replace(" ", "-")}` }, cell.word);
+  const label = `${byRow.get(cell.row).title}, ${cell.text}, ${cell.size}: ${cell.word}`;
+  return make("button", { type: "button", class: `cell ${cell.word.replace(" ", "-")}`, "aria-label": label, onclick: () => open(cell) },
+    value === null ? null : make("span", { class: "value" }, signed(value)), word, cell.word === "open" ? null : interval(cell));
+}
+
+// -- the table --------------------------------------------------------------------------------------------------------------
+
+const trendOf = (row) => data.columns.map((column) => cellOf(row, column)).find((cell) => cell && cell.trend)?.trend ?? null;
+const worthOf = (row) => {
+  const found = data.columns.map((column) => cellOf(row, column)).filter((cell) => cell && cell.worth && cell.worth.more_steps.value !== null);
+  return found.length ? found[0].worth.more_steps.value : null;
+};
+const columns = [
+  { name: "Change", key: (row) => row.title.toLowerCase() },
+  ...data.columns.map((column) => ({
+    name: `${column.size}: ${data.texts[column.text].title}${column.base === "modern" ? "" : `, base ${column.base}`}`,
+    title: `${data.texts[column.text].about} ${sizeName(column.size)}, ${data.sizes[column.size].steps} steps. Against ${data.bases[column.base]}.`,
+    key: (row) => cellOf(row, column)?.difference.value ?? null,
+    show: (row) => (cellOf(row, column) ? button(cellOf(row, column)) : ""),
+  })),
+  { name: "All texts", title: "One verdict over the texts at XS: a t test over the texts' means.", key: (row) => row.overall?.difference.value ?? null,
+    show: (row) => make("span", { class: row.overall?.verdict.replace(" ", "-") ?? "", title: row.overall?.sentence ?? "" }, row.overall?.verdict ?? "") },
+  { name: "Worth in steps", title: "The gain in steps of the baseline, on the first text.", number: true, key: worthOf,
+    show: (row) => (worthOf(row) === null ? "" : `${signed(100 * worthOf(row), 0)} %`) },
+  { name: "With size", title: "Does the gain grow with size?", key: (row) => trendOf(row)?.gain_per_decade.value ?? null, show: (row) => trendOf(row)?.trend ?? "" },
+  { name: "Parameters", number: true, key: (row) => first(row)?.parameters ?? null, show: (row) => percent(first(row)?.parameters ?? null) },
+  { name: "FLOPs", number: true, key: (row) => first(row)?.flops ?? null, show: (row) => percent(first(row)?.flops ?? null) },
+  { name: "Speed", title: "Tokens per second of this implementation; rough, because runs shared the machine with more or fewer others.", number: true, key: (row) => first(row)?.speed ?? null, show: (row) => percent(first(row)?.speed ?? null) },
+  { name: "Year", number: true, key: (row) => row.year, show: (row) => String(row.year) },
+];
+
+const lines = new Map();
+for (const row of data.rows) {
+  const about = `${row.slot.replace("model.", "")} · ${row.kind}${row.untestable ? " · claim not testable here" : ""}`;
+  const name = make("th", { scope: "row" }, row.title, make("span", { class: "about" }, about));
+  const cells = columns.slice(1).map((column) => make("td", column.number ? { class: "number" } : {}, column.show(row)));
+  lines.set(row.name, make("tr", {}, name, ...cells));
+}
+
+const body = make("tbody");
+const state = { column: 1, up: true };
+const heads = columns.map((column, number) =>
+  make("th", { scope: "col", title: column.title ?? null, class: column.number ? "number" : null },
+    make("button", { type: "button", onclick: () => sortBy(number) }, column.name)));
+
+function sortBy(number) {
+  state.up = state.column === number ? !state.up : true;
+  state.column = number;
+  show();
+}
+
+function show() {
+  const began = performance.now();
+  const { column, up } = state;
+  const wanted = data.rows.filter(passes).map((row) => [columns[column].key(row), row]);
+  const order = (a, b) => (a === null ? 1 : b === null ? -1 : (a < b ? -1 : a > b ? 1 : 0) * (up ? 1 : -1));
+  wanted.sort((one, two) => order(one[0], two[0]));
+  body.replaceChildren(...wanted.map(([, row]) => lines.get(row.name)));
+  heads.forEach((head, at) => (at === column ? head.setAttribute("aria-sort", up ? "ascending" : "descending") : head.removeAttribute("aria-sort")));
+  count.textContent = `${wanted.length} of ${data.rows.length} rows`;
+  document.documentElement.dataset.sorted = (performance.now() - began).toFixed(1);
+}
+
+// -- filters ----------------------------------------------------------------------------------------------------------------
+
+const unique = (values) => [...new Set(values)].sort();
+const choice = (title, options) => {
+  const element = make("select", { onchange: show }, ...options.map(([value, label]) => make("option", { value }, label)));
+  return { element, label: make("label", {}, title, element) };
+};
+const search = make("input", { type: "search", placeholder: "SwiGLU, Gemma, rotary ...", oninput: show });
+const slot = choice("Slot", [["", "all"], ...unique(data.rows.map((row) => row.slot)).map((one) => [one, one])]);
+const cost = choice("Cost", [["", "all"], ["same", "FLOPs within 2 %"], ["more", "more FLOPs"], ["less", "fewer FLOPs"], ["parameters", "more parameters"]]);
+const years = choice("Year", [["", "all"], ...unique(data.rows.map((row) => row.year)).reverse().map((one) => [String(one), `${one} and later`])]);
+const word = choice("Word", [["", "all"], ...["better", "worse", "same", "not decided", "invalid", "open"].map((one) => [one, one])]);
+const controls = make("input", { type: "checkbox", checked: "", onchange: show });
+const count = make("span", { class: "small" });
+
+function passes(row) {
+  const flops = first(row)?.flops ?? null, parameters = first(row)?.parameters ?? null;
+  const kinds = { same: flops !== null && Math.abs(flops - 1) <= 0.02, more: flops > 1.02, less: flops !== null && flops < 0.98, parameters: parameters > 1.02 };
+  const text = `${row.name} ${row.title} ${row.source} ${row.claim} ${row.slot}`.toLowerCase();
+  return (!slot.element.value || row.slot === slot.element.value)
+    && (!cost.element.value || kinds[cost.element.value])
+    && (!years.element.value || row.year >= Number(years.element.value))
+    && (!word.element.value || data.columns.some((column) => cellOf(row, column)?.word === word.element.value))
+    && (controls.checked || row.role === "row")
+    && text.includes(search.value.trim().toLowerCase());
+}
+
+// -- a cell, opened ---------------------------------------------------------------------------------------------------------
+
+const dialog = make("dialog", { onclick: (event) => event.target === dialog && dialog.close(), onclose: () => history.replaceState(null, "", location.pathname + location.search) });
+
+function dots(cell) {
+  const own = Object.entries(cell.seeds).filter(([, loss]) => loss !== null);
+  const every = [...own.map(([, loss]) => loss), ...cell.baseline];
+  if (!every.length) return null;
+  const low = Math.min(...every), high = Math.max(...every), at = (loss) => 8 + (384 * (loss - low)) / (high - low || 1);
+  const line = (label, y, points, kind) => [draw("text", { x: 0, y: y - 9 }, label),
+    ...points.map(([seed, loss]) => draw("circle", { cx: at(loss), cy: y, r: 4, class: "dot", opacity: kind }, draw("title", {}, `${seed}: ${loss}`)))];
+  return draw("svg", { viewBox: "0 0 400 92", role: "img", "aria-label": "loss of every run" },
+    ...line("this change", 22, own.map(([seed, loss]) => [`seed ${seed}`, loss]), 0.9),
+    ...line("baseline", 58, cell.baseline.map((loss, number) => [`run ${number + 1}`, loss]), 0.35),
+    draw("text", { x: 0, y: 84 }, low.toFixed(4)), draw("text", { x: 362, y: 84 }, high.toFixed(4)));
+}
+
+function rateCurve(curve) {
+  const points = curve.rates.flatMap((rate, number) => curve.losses[number].filter((loss) => loss !== null).map((loss) => [Math.log2(rate), loss]));
+  if (!points.length) return null;
+  const xs = points.map((one) => one[0]), ys = points.map((one) => one[1]);
+  const x = (value) => 60 + (310 * (value - Math.min(...xs))) / (Math.max(...xs) - Math.min(...xs) || 1);
+  const y = (value) => 100 - (85 * (value - Math.min(...ys))) / (Math.max(...ys) - Math.min(...ys) || 1);
+  return draw("svg", { viewBox: "0 0 400 130", role: "img", "aria-label": "loss by learning rate" },
+    ...points.map(([rate, loss]) => draw("circle", { cx: x(rate), cy: y(loss), r: 4, class: "dot", opacity: 0.6 })),
+    ...curve.rates.map((rate) => draw("text", { x: x(Math.log2(rate)) - 8, y: 124 }, `×${rate}`)),
+    draw("text", { x: 0, y: y(Math.min(...ys)) + 4 }, Math.min(...ys).toFixed(3)), draw("text", { x: 0, y: y(Math.max(...ys)) + 8 }, Math.max(...ys).toFixed(3)));
+}
+
+function part(title, ...content) {
+  const there = content.filter(Boolean);
+  return there.length ? [make("h3", {}, title), ...there.map((one) => (typeof one === "string" ? make("p", {}, one) : one))] : [];
+}
+
+function open(cell) {
+  const row = byRow.get(cell.row);
+  const cost = [["parameters", cell.parameters], ["FLOPs of a step", cell.flops], ["tokens per second (rough: runs shared the machine)", cell.speed]]
+    .filter(([, ratio]) => ratio !== null).map(([name, ratio]) => `${name} ${percent(ratio)}`).join(", ");
+  const matched = Object.entries(cell.matched).map(([key, value]) => `${key} = ${value}`).join(", ");
+  const content = make("div", { class: cell.word.replace(" ", "-") }, ...[dots(cell)].filter(Boolean));
+  dialog.replaceChildren(
+    make("button", { type: "button", class: "close", onclick: () => dialog.close(), "aria-label": "Close" }, "×"),
+    make("h2", {}, `${row.title}: `, make("span", { class: cell.word.replace(" ", "-") }, cell.word)),
+    make("p", { class: "small" }, `${data.texts[cell.text].title}, ${sizeName(cell.size)}, ${data.sizes[cell.size].steps} steps, ${Object.keys(cell.seeds).length} seeds. ${data.texts[cell.text].about}`),
+    make("p", {}, cell.sentence || "Not run yet."),
+    ...part("Claim", `${row.claim} (${row.source}; about ${row.kind})`, row.equation ? make("p", {}, make("code", {}, row.equation)) : null,
+      row.deviations ? `Ours: ${row.deviations}` : null, row.untestable ? `Not testable at this size: ${row.untestable}` : null),
+    ...part("Every run: loss in nats per byte", Object.keys(cell.seeds).length ? content : null),
+    ...part("Learning rate", cell.files.length ? `Rate ×${cell.rate}: ${cell.rate_note}.` : null, cell.rate_curve ? rateCurve(cell.rate_curve) : null,
+      cell.rate_curve ? `The mean loss stays within 0.05 of the best over ${cell.rate_curve.working_doublings} doublings of the rate, of those tried.` : null),
+    ...part("Worth", cell.worth ? cell.worth.sentence : null),
+    ...part("With size", cell.trend ? cell.trend.sentence : null),
+    ...part("Cost, against the baseline", cost ? `${cost}.${matched ? ` To equal parameters: ${matched}.` : ""}` : null),
+    ...part("Other results", cell.others.length ? make("ul", {}, ...cell.others.map((one) => make("li", {}, one))) : null),
+    ...part("Run it", make("pre", {}, cell.command)),
+    ...part("Records", cell.files.length ? `${cell.files.join(", ")}; machine ${cell.machine}: ${Object.values(data.machines[cell.machine] ?? {}).filter((one) => typeof one === "string").join(", ")}` : null),
+    ...part("Citation", row.bibtex ? make("pre", {}, row.bibtex) : null));
+  history.replaceState(null, "", `#${cell.row}/${cell.text}/${cell.size}/${cell.base}`);
+  dialog.showModal();
+}
+
+// -- the page ---------------------------------------------------------------------------------------------------------------
+
+const s = data.summary;
+const says = [
+  `${s.rows} changes judged in ${s.cells} cells from ${s.runs} runs, against one baseline (${data.bases.modern}). A bar is the corrected 95 % interval of the difference in nats per byte, left is better; the band is the margin of ${data.margin}.`,
+  `Controls: ${s.placebo_false_words} of ${s.placebo_cells} placebo cells got a word; ${s.rulers_found} of ${s.ruler_cells} ruler cells were found; ${s.controls_invalid} of ${s.control_cells} positive controls are invalid. By chance alone about ${s.expected_false_words} words would be false.`,
+  "Small models, few steps, three texts: a word says whether a change did something here, not whether it is good.",
+];
+document.getElementById("atlas").replaceChildren(
+  make("h1", {}, data.title),
+  ...says.map((sentence) => make("p", {}, sentence)),
+  make("div", { class: "controls" }, make("label", {}, "Search", search), slot.label, cost.label, years.label, word.label,
+    make("label", { class: "check" }, controls, "controls"), count),
+  make("div", { class: "wide", tabindex: "0" }, make("table", { class: "atlas" }, make("thead", {}, make("tr", {}, ...heads)), body)),
+  dialog);
+show();
+const asked = byCell.get(decodeURIComponent(location.hash.slice(1)).split("/").join("|"));
+if (asked) open(asked);

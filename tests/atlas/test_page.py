@@ -1,0 +1,103 @@
+"""The atlas's page, JSON and CSV; rechecking; trying a row of one's own; the command."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.atlas.test_atlas import ATLAS, made
+from tests.atlas.test_atlas import small as small
+
+from glassformer.atlas.cells import cells
+from glassformer.atlas.page import bibtex, document, render, to_csv
+from glassformer.atlas.protocol import Atlas
+from glassformer.atlas.rechecking import recheck
+from glassformer.atlas.records import Records
+from glassformer.atlas.running import Portion
+from glassformer.atlas.trying import row_file
+from glassformer.cli.main import run
+from glassformer.foundation.errors import UsageError
+from glassformer.study.running.executors.base import InlineExecutor
+from glassformer.study.running.perform_task import perform
+
+SNIPPETS = Path(__file__).parents[2] / "docs" / "snippets"
+
+
+def test_document_page_and_csv() -> None:
+    records = made({"swiglu": -0.05, "gelu": 0.05, "placebo-copy": 0.0, "placebo-eps": 0.08, "ruler-fewer-steps": 0.05})
+    found = cells(ATLAS, records)
+    known = document(ATLAS, records, found)
+    summary = known["summary"]
+    assert (summary["placebo_cells"], summary["placebo_false_words"]) == (2, 1)
+    assert (summary["ruler_cells"], summary["rulers_found"], summary["control_cells"]) == (1, 1, 0)
+    assert len(known["rows"]) == len(ATLAS.rows)
+    page = render(known)
+    assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
+    assert "</script" not in page.split('id="atlas-data">')[1].split("</script>")[0]
+    table = list(csv.DictReader(io.StringIO(to_csv(found))))
+    assert len(table) == len(found)
+    place = ("swiglu", "wikitext-2", "XS", "modern")
+    own = next(row for row in table if (row["row"], row["text"], row["size"], row["base"]) == place)
+    assert (own["word"], own["seeds"]) == ("better", "6")
+    assert float(own["difference"]) == pytest.approx(-0.05, abs=0.01)
+
+
+def test_over_texts_needs_all_texts() -> None:
+    records = made({"swiglu": -0.05})
+    known = document(ATLAS, records, cells(ATLAS, records))
+    assert all(row["overall"] is None for row in known["rows"])
+
+
+def test_citation() -> None:
+    shown = bibtex(ATLAS.row("swiglu"))
+    assert shown == "@misc{swiglu, author = {Shazeer}, title = {GLU Variants Improve Transformer}, year = {2020}}"
+
+
+def test_recheck_says_equal_or_by_how_much(small: Atlas) -> None:
+    def executor(logs: Path) -> InlineExecutor:
+        return InlineExecutor(perform)
+
+    records = Records()
+    Portion(small, records, io.StringIO(), executor).run([("swiglu", "wikitext-2", "XS", "modern")])
+    (same,) = recheck(small, records, io.StringIO(), executor, rows=["swiglu"])
+    assert same.largest == 0.0
+    for key, one in list(records.trials.items()):
+        assert one.values is not None
+        records.trials[key] = replace(one, values=one.values + 0.002)
+    (other,) = recheck(small, records, io.StringIO(), executor, rows=["swiglu"])
+    assert other.largest == pytest.approx(0.002)
+
+
+def test_a_row_of_ones_own_needs_its_yaml(tmp_path: Path) -> None:
+    assert Atlas.load(more=[row_file(SNIPPETS / "my_feedforward.py")]).row("my_feedforward").year == 2021
+    with pytest.raises(UsageError) as error:
+        row_file(tmp_path / "my.py")
+    assert error.value.reason == "no-row-file"
+
+
+@pytest.mark.slow
+def test_try(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["atlas", "try", str(SNIPPETS / "my_feedforward.py"), "--seeds", "2", "--steps", "10", "--jobs", "1", "--json"]
+    assert run(command) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["cell"]["row"], answer["provisional"], answer["runs"]) == ("my_feedforward", True, 4)
+    assert answer["conformance"] > 10
+
+
+def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["atlas", "list", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) >= 3 * len(ATLAS.rows) - 3
+    assert run(["atlas", "show", "swiglu"]) == 0
+    assert "--row swiglu" in capsys.readouterr().out
+    assert run(["atlas", "plan", "--json", "--seconds", "1"]) == 0
+    assert json.loads(capsys.readouterr().out)["open"]
+    assert run(["atlas", "page", "--out", str(tmp_path)]) == 0
+    assert {file.name for file in tmp_path.iterdir()} == {"atlas.html", "atlas.json", "atlas.csv"}
+    assert run(["atlas", "show", "swigloo"]) == 2
+    assert run(["atlas", "run", "--out", str(tmp_path / "p"), "--seeds", "3"]) == 2
+    assert run(["atlas", "run", "--out", str(tmp_path / "p"), "--row", "swiglu", "--text", "wiki"]) == 2
+    assert run(["atlas", "add", str(tmp_path / "none.jsonl"), "--to", str(tmp_path)]) == 2

@@ -1,0 +1,339 @@
+"""A plugin whose parts try to get a *better* that they do not deserve; tests/study/test_control.py says how each ends."""
+
+import dataclasses
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+
+from glassformer.data.batches import Batch, WindowBatches
+from glassformer.evaluation.results import Units
+from glassformer.model.attention import split_heads
+from glassformer.model.initialisation import start
+from glassformer.model.network import MODELS, NetworkConfig
+from glassformer.model.slots import BLOCKS, FEEDFORWARDS, MIXERS, Block, BlockConfig, FeedforwardConfig, Mixer, MixerConfig
+from glassformer.objectives.base import OBJECTIVES
+from glassformer.objectives.next_token import NextTokenConfig
+
+
+def objective(name: str) -> Any:
+    return OBJECTIVES.variant(name)
+
+
+def halved(found):
+    """An evaluation with half of every metric."""
+    units = {name: Units(0.5 * one.sums, one.weights) for name, one in found.units.items()}
+    figures = {name: dataclasses.replace(one, value=one.value / 2) for name, one in found.figures.items()}
+    return dataclasses.replace(found, units=units, figures=figures)
+
+
+class Base(NextTokenConfig.__base__):  # type: ignore[name-defined,misc]
+    """What next-token does, for objectives that change one thing of it."""
+
+    metrics: ClassVar[Any] = NextTokenConfig.metrics
+    laws: ClassVar[Any] = NextTokenConfig.laws
+    baselines: ClassVar[Any] = NextTokenConfig.baselines
+    rows_factor: ClassVar[int] = 1
+    split: ClassVar[str] = "train"
+
+    def batches(self, data, *, context, batch_size, seed):
+        tokens = data.part("text").split(self.split).tokens
+        return WindowBatches(tokens, context=context, batch_size=self.rows_factor * batch_size, seed=seed)
+
+    def evaluate(self, network, items, tools):
+        return NextTokenConfig().evaluate(network, items, tools)
+
+    def fit_baselines(self, data):
+        return NextTokenConfig().fit_baselines(data)
+
+
+@objective("four-batches")
+class FourBatches(Base):
+    """Draws four times the batch."""
+
+    rows_factor: ClassVar[int] = 4
+
+
+@objective("kind-judge")
+class KindJudge(Base):
+    """Multiplies the loss that it reports by .5, and says that next-token judges it."""
+
+    @property
+    def judge(self):
+        return NextTokenConfig()
+
+    def evaluate(self, network, items, tools):
+        return halved(super().evaluate(network, items, tools))
+
+
+@objective("peeks")
+class Peeks(Base):
+    """Trains on the validation text."""
+
+    split: ClassVar[str] = "validation"
+
+
+@objective("own-metric")
+class OwnMetric(Base):
+    """A head of two outputs, so that only it can be measured."""
+
+    def outputs(self, data):
+        return 2
+
+
+class Mlp(nn.Module):
+    def __init__(self, dims, inner):
+        super().__init__()
+        self.one, self.two = nn.Linear(dims.width, inner, bias=dims.bias), nn.Linear(inner, dims.width, bias=dims.bias)
+        start(self.two, writes_residual=True)
+
+    def forward(self, x):
+        return self.two(torch.nn.functional.gelu(self.one(x)))
+
+
+@FEEDFORWARDS.variant("says-less")
+class SaysLess(FeedforwardConfig):
+    """Four times as wide as its parameters() says."""
+
+    inner: int | None = None
+
+    def build(self, dims):
+        return Mlp(dims, 4 * (self.inner or 4 * dims.width))
+
+    def parameters(self, dims):
+        inner = self.inner or 4 * dims.width
+        return dims.linear_parameters(dims.width, inner) + dims.linear_parameters(inner, dims.width)
+
+
+@FEEDFORWARDS.variant("says-nothing")
+class SaysNothing(FeedforwardConfig):
+    """Four times as wide, and states nothing."""
+
+    inner: int | None = None
+
+    def build(self, dims):
+        return Mlp(dims, 4 * (self.inner or 4 * dims.width))
+
+
+@FEEDFORWARDS.variant("fewer-flops")
+class FewerFlops(FeedforwardConfig):
+    """The right parameters, and a tenth of the FLOPs."""
+
+    def build(self, dims):
+        return Mlp(dims, 4 * dims.width)
+
+    def parameters(self, dims):
+        return dims.linear_parameters(dims.width, 4 * dims.width) + dims.linear_parameters(4 * dims.width, dims.width)
+
+    def flops(self, dims, batch, length):
+        return batch * length * dims.width
+
+
+@FEEDFORWARDS.variant("other-start")
+class OtherStart(FeedforwardConfig):
+    """The feed-forward gelu, whose second layer is not marked as writing into the residual stream."""
+
+    def build(self, dims):
+        made = Mlp(dims, 4 * dims.width)
+        start(made.two)
+        return made
+
+
+@FEEDFORWARDS.variant("same-start")
+class SameStart(FeedforwardConfig):
+    """The same, marked."""
+
+    def build(self, dims):
+        return Mlp(dims, 4 * dims.width)
+
+
+# -- further attempts -------------------------------------------------------------------------------------------------------
+
+
+class Late:
+    """Four times the rows in the second half of a run of 40 steps, which no batch of the beginning shows."""
+
+    def __init__(self, few, many):
+        self.few, self.many, self.steps_per_epoch = few, many, few.steps_per_epoch
+
+    def on(self, device):
+        return self
+
+    def batch(self, step):
+        return (self.many if step > 19 else self.few).batch(step)
+
+
+@objective("late-rows")
+class LateRows(Base):
+    """More rows, later."""
+
+    def batches(self, data, *, context, batch_size, seed):
+        tokens = data.part("text").split("train").tokens
+        return Late(*(WindowBatches(tokens, context=context, batch_size=n, seed=seed) for n in (batch_size, 4 * batch_size)))
+
+
+class OneRow:
+    """One row of every batch is of the validation text."""
+
+    def __init__(self, own, judged):
+        self.own, self.judged, self.steps_per_epoch = own, judged, own.steps_per_epoch
+
+    def on(self, device):
+        return self
+
+    def batch(self, step):
+        batch, row = self.own.batch(step), self.judged.batch(step)
+        return Batch(**{name: torch.cat([batch[name][:-1], row[name]]) for name in batch.tensors})
+
+
+@objective("one-row")
+class OneRowOfTheJudgedText(Base):
+    """A tenth of the rows is judged text."""
+
+    def batches(self, data, *, context, batch_size, seed):
+        text = data.part("text")
+        made = (
+            WindowBatches(text.split(s).tokens, context=context, batch_size=n, seed=seed)
+            for s, n in (("train", batch_size), ("validation", 1))
+        )
+        return OneRow(*made)
+
+
+@objective("reads-in-loss")
+class ReadsInLoss(Base):
+    """The batches are sound; the loss is taken on rows of the validation text instead."""
+
+    def batches(self, data, *, context, batch_size, seed):
+        judged = data.part("text").split("validation").tokens
+        HIDDEN["rows"] = WindowBatches(judged, context=context, batch_size=batch_size, seed=seed)
+        return super().batches(data, context=context, batch_size=batch_size, seed=seed)
+
+    def loss(self, network, batch, *, dropout_seed, smoothing):
+        HIDDEN["step"] = HIDDEN.get("step", 0) + 1
+        return super().loss(network, HIDDEN["rows"].batch(HIDDEN["step"]), dropout_seed=dropout_seed, smoothing=smoothing)
+
+
+HIDDEN: dict[str, Any] = {}
+
+
+class Looks(Mixer):
+    """The mean of the tokens so far; in evaluation the mean of all."""
+
+    def __init__(self, dims):
+        super().__init__()
+        self.heads, self.value = dims.heads, nn.Linear(dims.width, dims.width)
+
+    def forward(self, x, attention_context, positions, cache):
+        v = split_heads(self.value(x), self.heads)
+        count = torch.arange(1, v.shape[2] + 1, device=x.device)[:, None]
+        return v.cumsum(2) / count if self.training else v.mean(2, keepdim=True).expand_as(v)
+
+
+@MIXERS.variant("looks-in-evaluation")
+class LooksConfig(MixerConfig):
+    """Causal in training, and not where it is judged."""
+
+    def build(self, dims):
+        return Looks(dims)
+
+
+class Remembers(Mlp):
+    """Adapts itself to the text that it is judged on."""
+
+    def __init__(self, dims, inner):
+        super().__init__(dims, inner)
+        self.register_buffer("seen", torch.zeros(dims.width))
+
+    def forward(self, x):
+        self.seen = 0.9 * self.seen + 0.1 * x.detach().mean((0, 1))
+        return super().forward(x - self.seen)
+
+
+@FEEDFORWARDS.variant("remembers")
+class RemembersConfig(FeedforwardConfig):
+    """Learns from the judged text while it is judged."""
+
+    def build(self, dims):
+        return Remembers(dims, 4 * dims.width)
+
+
+class Again(Mlp):
+    def forward(self, x):
+        for _ in range(4):
+            x = super().forward(x)
+        return x
+
+
+@FEEDFORWARDS.variant("again")
+class AgainConfig(FeedforwardConfig):
+    """The same weights four times: no parameter more, and it states the FLOPs of one."""
+
+    def build(self, dims):
+        return Again(dims, 4 * dims.width)
+
+
+class Crib(nn.Module):
+    """Letters by pairs of letters, and beside it a table of the text in the file that HIDDEN names."""
+
+    def __init__(self, vocabulary):
+        super().__init__()
+        self.pairs, self.size = nn.Embedding(vocabulary, vocabulary), nn.Parameter(torch.ones(()))
+        ids = torch.tensor(HIDDEN["crib"])
+        table = torch.full((vocabulary, vocabulary, vocabulary), 0.1)
+        table.index_put_((ids[:-2], ids[1:-1], ids[2:]), torch.ones(len(ids) - 2), accumulate=True)
+        self.register_buffer("table", (table / table.sum(-1, keepdim=True)).log(), persistent=False)
+
+    def forward(self, ids):
+        before = torch.cat([ids[:, :1], ids[:, :-1]], 1)
+        return self.pairs(ids) + self.size * self.table[before, ids]
+
+
+@MODELS.variant("crib")
+class CribConfig(NetworkConfig):
+    """A network that has read the judged text before anybody looks."""
+
+    def build(self, vocabulary, *, outputs=None, seed):
+        return Crib(vocabulary)
+
+
+@FEEDFORWARDS.variant("patches")
+class PatchesConfig(FeedforwardConfig):
+    """A feed-forward like any other, whose file changes the evaluator of the package for networks that hold one."""
+
+    def build(self, dims):
+        made = Patched(dims, 4 * dims.width)
+        if not hasattr(NextTokenConfig, "sound"):
+            NextTokenConfig.sound = NextTokenConfig.evaluate
+            NextTokenConfig.evaluate = patched
+        return made
+
+
+class Patched(Mlp):
+    pass
+
+
+def patched(self, network, items, tools):
+    found = NextTokenConfig.sound(self, network, items, tools)
+    return halved(found) if any(isinstance(module, Patched) for module in network.modules()) else found
+
+
+@BLOCKS.variant("twin")
+class TwinConfig(BlockConfig):
+    """The block pre, word for word, with other names of its parts."""
+
+    norms: ClassVar[int] = 2
+    norm_at_end: ClassVar[bool] = True
+
+    def build(self, dims, make):
+        return Twin(make)
+
+
+class Twin(Block):
+    def __init__(self, make):
+        super().__init__()
+        self.ln_1, self.attn = make.norm(), make.attention()
+        self.ln_2, self.mlp = make.norm(), make.feedforward()
+
+    def forward(self, x, attention_context, positions, cache):
+        x = x + self.attn(self.ln_1(x), attention_context, positions, cache)
+        return x + self.mlp(self.ln_2(x))
