@@ -40,7 +40,8 @@ knows (S2), an encoder and a decoder on speeches (S3), a GPT from scratch (S4), 
 The published figures are those of course work and public solutions, one run each unless said. Ours carry a 95 % interval:
 over seeds where there are several, otherwise over the documents, texts or people that were measured, and then the row says
 "one seed". How verdicts are reached: [statistics](statistics.md); all studies: [studies](studies.md). `glassformer data
-list` says where the files of a set come from; put them under `GLASSFORMER_DATA`. Question by question: [exercises](exercises/index.md).
+list` says where the files of a set come from; put them under `GLASSFORMER_DATA`.
+Question by question: [exercises](exercises/index.md).
 """
 
 
