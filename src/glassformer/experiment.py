@@ -9,6 +9,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -72,7 +73,7 @@ from glassformer.runs.film import film_steps, save_snapshot
 from glassformer.runs.records import MetricsLog
 from glassformer.runs.weights import saved_tensors, sum_of_bits
 from glassformer.training.parallel.group import ALONE, Alone, Group, Processes, ending_together, is_lost, join
-from glassformer.training.parallel.launch import number_of_processes
+from glassformer.training.parallel.launch import WITH_PARENT, number_of_processes
 from glassformer.training.parallel.shard import whole
 from glassformer.training.signals import StopRequested, StopSignal
 from glassformer.training.step import TrainStep
@@ -482,14 +483,25 @@ def _train_in_children(
         words += [name for name, value in flags.items() if value]
         words += [word for plugin in plugins for word in ("--plugin", str(plugin))]
         words += [word for name in logs for word in ("--log", name)]
-        environ = {**os.environ, **({} if threads is None else {"OMP_NUM_THREADS": str(threads)})}
+        environ = {**os.environ, **({} if threads is None else {"OMP_NUM_THREADS": str(threads)}), WITH_PARENT: "1"}
         command = [sys.executable, "-m", "glassformer", *words]
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
         said: list[str] = []
-        with subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
+        with StopSignal() as stop, subprocess.Popen(command, env=environ, text=True, start_new_session=True, **pipes) as child:
             assert child.stderr is not None
-            for line in child.stderr:
-                said.append(line.strip())
-                watch.say(line.rstrip())
+            assert child.stdin is not None
+            reader = threading.Thread(target=lambda: said.extend(line.strip() for line in child.stderr or ()), daemon=True)
+            reader.start()
+            told = 0
+            while reader.is_alive():
+                reader.join(0.2)
+                if stop.requested and not child.stdin.closed:
+                    child.stdin.close()  # it saves and ends
+                for line in said[told:]:
+                    watch.say(line)
+                    told += 1
+    if stop.number is not None and child.returncode:
+        raise Interrupted("Stopped; the last step is saved.", signal_number=stop.number)
     if child.returncode:
         last = next((line.removeprefix("Error: ") for line in reversed(said) if line.startswith("Error: ")), "no reason given")
         raise GlassformerError(last, reason="processes-failed")

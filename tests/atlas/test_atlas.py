@@ -30,7 +30,7 @@ def test_forty_rows_and_controls() -> None:
     assert len(ROWS) >= 40
     assert (roles.count("placebo"), roles.count("leak")) == (4, 2)
     assert {*RULERS, "ruler-fewer-parameters"} == {name for name, row in ATLAS.rows.items() if row.role == "ruler"}
-    assert {row for row, _, _ in ATLAS.cells()} == ATLAS.rows.keys()
+    assert {row for row, _, _, _ in ATLAS.cells()} == ATLAS.rows.keys()
     assert all(len(own) <= 9 for own in ATLAS.families.values())
     with pytest.raises(UnknownName):
         ATLAS.row("swigloo")
@@ -216,7 +216,7 @@ def test_a_portion_writes_whole_cells_and_goes_on(small: Atlas) -> None:
     def portion(out: io.StringIO, minutes: float | None = None) -> Portion:
         return Portion(small, records, out, lambda logs: InlineExecutor(perform), minutes=minutes)
 
-    wanted = [("swiglu", "wikitext-2", "XS"), ("control-expert-choice", "wikitext-2", "XS")]
+    wanted = [("swiglu", "wikitext-2", "XS", "modern"), ("control-expert-choice", "wikitext-2", "XS", "modern")]
     portion(stream, minutes=1e-9).run(wanted)
     begun = len(records.trials)
     assert begun == 1

@@ -40,7 +40,8 @@ def test_document_page_and_csv() -> None:
     assert "</script" not in page.split('id="atlas-data">')[1].split("</script>")[0]
     table = list(csv.DictReader(io.StringIO(to_csv(found))))
     assert len(table) == len(found)
-    own = next(row for row in table if (row["row"], row["text"], row["size"]) == ("swiglu", "wikitext-2", "XS"))
+    place = ("swiglu", "wikitext-2", "XS", "modern")
+    own = next(row for row in table if (row["row"], row["text"], row["size"], row["base"]) == place)
     assert (own["word"], own["seeds"]) == ("better", "6")
     assert float(own["difference"]) == pytest.approx(-0.05, abs=0.01)
 
@@ -61,7 +62,7 @@ def test_recheck_says_equal_or_by_how_much(small: Atlas) -> None:
         return InlineExecutor(perform)
 
     records = Records()
-    Portion(small, records, io.StringIO(), executor).run([("swiglu", "wikitext-2", "XS")])
+    Portion(small, records, io.StringIO(), executor).run([("swiglu", "wikitext-2", "XS", "modern")])
     (same,) = recheck(small, records, io.StringIO(), executor, rows=["swiglu"])
     assert same.largest == 0.0
     for key, one in list(records.trials.items()):

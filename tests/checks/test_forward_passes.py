@@ -207,3 +207,12 @@ def test_passes_that_agree_within_their_regions_end_with_the_subject_itself() ->
     ids_1T = torch.tensor([[1, 2, 3, 4]])
     region = Region(1, 4, 0, 0, 3)
     assert locate(passes, Setting(), lambda: model(ids_1T), lambda: model(ids_1T), region, region) == "Model"
+
+
+def test_numbers_too_small_to_have_a_precision_do_not_differ() -> None:
+    """A model without residuals may give scores of 1e-45, whose last bit is all there is of them."""
+    assert difference(torch.tensor([2.8e-45, 1e-38, 3.0e-38]), torch.tensor([1.4e-45, 0.0, 0.0])).tolist() == [
+        0.0,
+        0.0,
+        pytest.approx(3e-38),
+    ]

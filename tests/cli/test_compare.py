@@ -84,6 +84,7 @@ def test_all_flags_reach_the_plan(cli, recipe, requested) -> None:
         "cross": True,
         "set": {"x": 1},
         "out": Path("there"),
+        "pieces": 1,
         "settings": {
             "seeds": 7,
             "first_seed": 5,

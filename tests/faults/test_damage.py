@@ -57,7 +57,7 @@ def test_all_damaged_is_refused_and_begins_again_when_asked_to(fault, whole) -> 
 def test_a_number_that_is_none_is_recorded_and_the_last_good_checkpoint_kept(fault) -> None:
     child = fault.start(["not_a_number", 13])
     assert child.wait() == 4
-    assert "Diverged at step 14: the loss is nan. The last good checkpoint is kept" in child.said
+    assert "Diverged at step 14: the loss is nan. The last good checkpoint stays" in child.said
     assert fault.run.read_state()["status"] == "diverged"
     last = MetricsLog(fault.run.metrics_file).read()[-1]
     assert last["step"] == 14

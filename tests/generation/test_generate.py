@@ -6,6 +6,7 @@ import random
 
 import pytest
 import torch
+from tests.mixers import placed
 from tests.refusals import refused
 
 from glassformer.foundation.errors import ConfigError, DataError, OutOfMemory, UsageError
@@ -154,7 +155,7 @@ def test_out_of_memory_is_a_sentence(monkeypatch):
 @pytest.mark.parametrize("name", MIXERS.names())
 @pytest.mark.parametrize("settings", [{"temperature": 0}, {"temperature": 1.0}])
 def test_every_mixer_writes_the_same_with_and_without_memory(name, settings):
-    model, prompts = make_model(context=12, mixer=name), make_prompts([1, 7, 12, 20])
+    model, prompts = make_model(context=12, mixer=placed(name)), make_prompts([1, 7, 12, 20])
     settings = settings | {"max_new_tokens": 15}
     assert generate(model, prompts, **settings) == generate(model, prompts, use_cache=False, **settings)
 

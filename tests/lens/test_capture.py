@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.mixers import placed
 
 from glassformer.foundation.errors import UnknownName
 from glassformer.lens.capture import Places, capture, changed
@@ -19,7 +20,7 @@ IDS = torch.tensor([list(TEXT)])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("mixer", MIXERS.names())
 def test_the_same_bits_afterwards(mixer: str, kind: str, network_of) -> None:
-    network = network_of(mixer=mixer, dropout=0.1, **KINDS[kind])
+    network = network_of(mixer=placed(mixer), dropout=0.1, **KINDS[kind])
     with torch.no_grad():
         before = network(IDS)
     network.train()
@@ -72,7 +73,7 @@ def test_by_layer(network_of) -> None:
 def test_every_place_has_the_axes_that_it_says(network_of) -> None:
     sizes = {"batch": 1, "head": HEADS, "query": len(TEXT), "key": len(TEXT), "position": len(TEXT)}
     for mixer in MIXERS.names():
-        places = Places(network_of(mixer=mixer))
+        places = Places(network_of(mixer=placed(mixer)))
         found = capture(places, torch.tensor([list(TEXT)]), list(places.by_name)).values
         assert set(found) == set(places.by_name)
         for name, value in found.items():

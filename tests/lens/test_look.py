@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from tests import encoders
+from tests.mixers import placed
 from tests.refusals import refused
 
 from glassformer.data.tokenizers.byte import ByteTokenizer
@@ -28,7 +29,7 @@ T = len(TEXT)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("mixer", PATTERNS)
 def test_rows_of_every_mixer(mixer: str, kind: str, look_of) -> None:
-    look = look_of(mixer=mixer, **KINDS[kind])
+    look = look_of(mixer=placed(mixer), **KINDS[kind])
     assert look.attention.shape == (LAYERS, HEADS, T, T)
     assert look.faults == []
     assert np.allclose(look.attention.sum(axis=-1), 1.0, atol=1e-5) == (mixer not in NO_AVERAGES)
@@ -49,7 +50,7 @@ def test_rows_of_every_normaliser(normaliser: str, look_of) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("mixer", PATTERNS)
 def test_a_hidden_position_gets_nothing_from_anybody(mixer: str, kind: str, look_of) -> None:
-    look = look_of(mixer=mixer, hide=[3, 0], **KINDS[kind])
+    look = look_of(mixer=placed(mixer), hide=[3, 0], **KINDS[kind])
     assert look.faults == []
     assert not look.attention[..., [0, 3]].any()
     rows = look.attention.sum(axis=-1)

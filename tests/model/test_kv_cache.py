@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
+from tests.refusals import refused
 
+from glassformer.foundation.errors import ConfigError
 from glassformer.model.config import ModelConfig
 from glassformer.model.kv_cache import CachePlacement, KVCache, ModelCache
 from glassformer.model.transformer import build_model
@@ -92,3 +95,65 @@ def test_a_model_reads_piece_by_piece_what_it_reads_at_once():
         pieces.append(model(ids_BT[:, done : done + size], position_ids_BT=position_ids_BT, cache=cache))
         done += size
     torch.testing.assert_close(torch.cat(pieces, dim=1), model(ids_BT), atol=1e-6, rtol=1e-5)
+
+
+RECURRENT = {
+    "linear": {"mixer": "linear", "positions": "none"},
+    "retention": {"mixer": "retention", "positions": "rotary"},
+    "gated_delta": {"mixer": "gated_delta"},
+    "mamba2": {"mixer": {"kind": "mamba2", "state": 5}},
+}
+RINGS = {
+    **{at: {"mixer": {"kind": "dot", "window": 3}, "positions": at} for at in ("rotary", "alibi", "t5")},
+    "all parts": {
+        "mixer": {"kind": "dot", "window": 3, "masked": [4, 9], "normaliser": "sink", "kv_heads": 1},
+        "positions": "fire",
+    },
+    "list": {"mixer": [{"kind": "dot", "window": 3}, "dot"]},
+    "borrowed": {"mixer": [{"kind": "dot", "window": 3}, "borrowed"], "positions": "t5"},
+}
+
+
+@pytest.mark.parametrize("pieces", [[7, *[1] * 24], [2, 1, 5, 1, 9, 1, 12], [1] * 31], ids=str)
+@pytest.mark.parametrize("name", [*RECURRENT, *RINGS])
+def test_rings_and_recurrences_are_equal_to_no_cache(name: str, pieces: list[int]) -> None:
+    """Rows are read in pieces of any size, twice in the same cache in other rows; the first piece also token by token."""
+    choices = {**RECURRENT, **RINGS}[name]
+    model = build_model(ModelConfig.parse({"width": 12, "heads": 3, "layers": 2, "context": 40, **choices}), 13, seed=1)
+    model.double().eval()
+    ids_BT = torch.randint(13, (3, 31), generator=torch.Generator().manual_seed(2))
+    cache = model.new_cache(rows=3)
+    assert not cache.rewinds
+    with torch.no_grad():
+        whole_BTV = model(ids_BT)
+        for rows in (torch.arange(3), torch.tensor([2, 0, 1])):
+            read, at = [], 0
+            for piece in pieces:
+                if at == 0 and piece > 1:
+                    cache.place_whole(rows)
+                    read.append(model(ids_BT[rows, :piece], cache=cache)[rows.argsort()])
+                else:
+                    places = torch.arange(at, at + piece).expand(3, -1)
+                    cache.place(places, at + piece)
+                    read.append(model(ids_BT[:, at : at + piece], position_ids_BT=places, cache=cache))
+                at += piece
+            torch.testing.assert_close(torch.cat(read, dim=1), whole_BTV, rtol=0, atol=1e-14)
+
+
+def test_what_a_long_text_takes() -> None:
+    def of(**choices: object) -> tuple[int, int]:
+        model = build_model(ModelConfig.parse({"width": 12, "heads": 3, "layers": 2, "context": 400, **choices}), 13, seed=1)
+        return model.cache_bytes(rows=1, capacity=100), model.cache_bytes(rows=1, capacity=400)
+
+    assert of() == (100 * 2 * 24 * 4, 400 * 2 * 24 * 4)
+    assert of(mixer={"kind": "dot", "window": 5}) == (5 * 2 * 24 * 4,) * 2
+    assert of(mixer="linear")[0] == of(mixer="linear")[1] == 2 * 12 * 5 * 4
+    assert of(mixer=["dot", "borrowed"]) == (100 * 24 * 4, 400 * 24 * 4)
+
+
+def test_masks_are_refused_where_a_row_cannot_go_back() -> None:
+    model = build_model(ModelConfig.parse({"width": 12, "heads": 3, "layers": 1, "context": 9, "mixer": "linear"}), 13, seed=1)
+    cache = model.new_cache(rows=1)
+    cache.place_whole(torch.arange(1))
+    with refused(ConfigError, "cache-without-masks"):
+        model(torch.zeros(1, 3, dtype=torch.long), cache=cache, key_padding_mask_BS=torch.zeros(1, 3, dtype=torch.bool))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.mixers import placed
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.model.config import ModelConfig
@@ -250,7 +251,9 @@ def test_packed_documents_are_as_if_each_stood_alone(mixer: Any) -> None:
         pytest.skip("its scores are of places in the row")
     turned = "rotation" in MIXERS.get(kind).accepts_positions and kind != "persistent"  # whose memory is not turned
     positions = "rotary" if turned else "none"
-    config = ModelConfig.parse({"width": 12, "heads": 3, "layers": 2, "context": 9, "mixer": mixer, "positions": positions})
+    config = ModelConfig.parse(
+        {"width": 12, "heads": 3, "layers": 2, "context": 9, "mixer": placed(mixer), "positions": positions}
+    )
     model = build_model(config, 11, seed=1).double().eval()
     ids = torch.randint(11, (2, 7), generator=torch.Generator().manual_seed(3))
     documents = torch.tensor([[0, 0, 0, 1, 1, 1, 1]]).expand(2, 7)

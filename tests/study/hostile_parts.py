@@ -11,7 +11,7 @@ from glassformer.evaluation.results import Units
 from glassformer.model.attention import split_heads
 from glassformer.model.initialisation import start
 from glassformer.model.network import MODELS, NetworkConfig
-from glassformer.model.slots import FEEDFORWARDS, MIXERS, FeedforwardConfig, Mixer, MixerConfig
+from glassformer.model.slots import BLOCKS, FEEDFORWARDS, MIXERS, Block, BlockConfig, FeedforwardConfig, Mixer, MixerConfig
 from glassformer.objectives.base import OBJECTIVES
 from glassformer.objectives.next_token import NextTokenConfig
 
@@ -315,3 +315,25 @@ class Patched(Mlp):
 def patched(self, network, items, tools):
     found = NextTokenConfig.sound(self, network, items, tools)
     return halved(found) if any(isinstance(module, Patched) for module in network.modules()) else found
+
+
+@BLOCKS.variant("twin")
+class TwinConfig(BlockConfig):
+    """The block pre, word for word, with other names of its parts."""
+
+    norms: ClassVar[int] = 2
+    norm_at_end: ClassVar[bool] = True
+
+    def build(self, dims, make):
+        return Twin(make)
+
+
+class Twin(Block):
+    def __init__(self, make):
+        super().__init__()
+        self.ln_1, self.attn = make.norm(), make.attention()
+        self.ln_2, self.mlp = make.norm(), make.feedforward()
+
+    def forward(self, x, attention_context, positions, cache):
+        x = x + self.attn(self.ln_1(x), attention_context, positions, cache)
+        return x + self.mlp(self.ln_2(x))

@@ -7,7 +7,7 @@ import signal
 from typing import Any
 
 import pytest
-from tests.study.conducted import effects, entries, words
+from tests.study.conducted import MakesUp, effects, entries, words
 
 from glassformer.foundation.errors import ConfigError, Interrupted
 from glassformer.study.study import Study
@@ -47,6 +47,26 @@ class TestFailures:
         with pytest.raises(ConfigError, match=r"no 'mine'.*must be moved to such a file"):
             conduct(lambda *_: refused)
         assert conduct.executor.closed
+
+    def test_a_change_that_cannot_run_costs_its_own_verdict_only(self, conduct):
+        refused = {"status": "refused", "reason": "no such thing", "exit_code": 2, "everywhere": False}
+        study, _, _ = conduct(lambda variant, *more: refused if variant == "alibi" else effects()(variant, *more))
+        assert words(study) == {"alibi": "invalid", "rotary": "same"}
+        assert any("no such thing" in note for note in study.notes)
+
+    def test_nor_does_one_that_cannot_be_inspected(self, conduct, monkeypatch):
+        answer = MakesUp.answer
+
+        def failing(self: MakesUp, task: Any) -> dict[str, Any]:
+            fails = task.kind == "inspect" and task.label == "alibi"
+            return {"status": "failed", "reason": "mine.py, line 12: no"} if fails else answer(self, task)
+
+        monkeypatch.setattr(MakesUp, "answer", failing)
+        study, executor, _ = conduct(effects())
+        assert words(study) == {"alibi": "invalid", "rotary": "same"}
+        assert "mine.py, line 12" in study.verdict("alibi").sentence
+        assert "cheats" not in study.verdict("alibi").sentence
+        assert not any(label.startswith("alibi, ") for label in executor.done)
 
     def test_a_damaged_trial_is_said_set_aside_and_run_again(self, conduct, tmp_path):
         study, _, _ = conduct(effects(alibi=-0.1))

@@ -56,6 +56,12 @@ def conditions(study: Study) -> dict[str, str]:
 class TestTheTable:
     """The rows of what once got a word that it did not deserve."""
 
+    def test_a_block_whose_attributes_have_other_names_is_the_same_run(self, attempt):
+        """The block pre with parts called attn and mlp: the same start and the same bits."""
+        study = attempt({"model.block": ["twin"]})
+        assert conditions(study) == {}
+        assert study.verdicts[0].difference.value == 0.0
+
     def test_a_part_whose_attributes_have_other_names_starts_alike(self, attempt):
         """A feed-forward written again, with layers called one and two; only where it does not mark what writes into the
         residual stream, its start differs, and the sentence says that nothing else does."""

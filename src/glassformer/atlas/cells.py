@@ -55,8 +55,8 @@ class Curve:
         lowest = min(usable, key=lambda one: float(np.mean(one[1])))[0]
         at = lowest
         if len(usable) > 2:
-            bend, slope, _ = np.polyfit(x, y, 2)
-            at = -slope / (2.0 * bend) if bend > 0.0 else lowest
+            curvature, slope, _ = np.polyfit(x, y, 2)
+            at = -slope / (2.0 * curvature) if curvature > 0.0 else lowest
         at = min(max(at, usable[0][0]), usable[-1][0])
         return float(f"{2.0 ** (round(at / HALF_STEP) * HALF_STEP):.4g}")
 
@@ -169,9 +169,9 @@ class Cell:
     def command(self) -> str:
         rate = "" if self.group is None else f" --rate {self.group.rate:g} --base-rate {self.base_rate:g}"
         seeds = f" --seeds {len(self.losses)}" if len(self.losses) > 0 else ""
-        return (
-            f"glassformer atlas run --row {self.row.name} --text {self.text} --size {self.size}{rate}{seeds} --out cell.jsonl"
-        )
+        base = "" if self.base == "modern" else f" --base {self.base}"
+        about = f"--row {self.row.name} --text {self.text} --size {self.size}{base}{rate}{seeds}"
+        return f"glassformer atlas run {about} --out cell.jsonl"
 
     def to_dict(self) -> dict[str, Any]:
         group, verdict = self.group, self.verdict
@@ -205,8 +205,7 @@ class Cell:
 def cells(atlas: Atlas, records: Records, margin: float | None = None) -> list[Cell]:
     """Every planned cell, and those that were run besides, in the order of the rows."""
     groups = _groups(records)
-    planned = {(row, text, size, "modern") for row, text, size in atlas.cells()}
-    there = {key for key in groups if key[0] in atlas.rows} | planned
+    there = {key for key in groups if key[0] in atlas.rows} | {*atlas.cells()}
     found: dict[tuple[str, str, str, str], Cell] = {}
     for text, size, base in sorted({key[1:] for key in there}):
         rows = [atlas.rows[name] for name in atlas.rows if (name, text, size, base) in there]
@@ -255,7 +254,7 @@ def _of_text(
         facts = _facts(records, row.name, size, base, None if ground is None else ground.machine)
         worth = None
         if ruler is not None and verdict is not None and verdict.difference.value is not None and row.role != "ruler":
-            worth = steps_worth(row.title, _negative(verdict.difference), ruler, _speed(group, ground))
+            worth = steps_worth(row.title, _negative(verdict.difference), ruler)  # speeds of runs side by side are too rough
         made.append(
             Cell(
                 row,
@@ -372,7 +371,7 @@ def _facts(records: Records, row: str, size: str, base: str, machine: str | None
 
 
 def _speed(group: Group | None, ground: Group | None) -> float | None:
-    """Tokens per second over the baseline's, medians; runs shared the machine with others."""
+    """Tokens per second over the baseline's, medians. Rough: runs shared the machine with more or fewer others."""
     rates = [[one.tokens_per_second for one in own.runs if one.tokens_per_second] for own in (group, ground) if own is not None]
     return float(np.median(rates[0]) / np.median(rates[1])) if len(rates) == 2 and all(rates) else None
 
@@ -448,12 +447,13 @@ def _runs_of(records: Records, row: str, like: Group) -> dict[int, Floats]:
 def over_texts(atlas: Atlas, found: Sequence[Cell], margin: float | None = None) -> dict[str, Overall]:
     """By row, one verdict over all texts at the smallest size, where every text has one."""
     size, families = atlas.protocol.tuning_size, dict[str, list[str]]()
-    verdicts = {(cell.text, cell.row.name): cell.verdict for cell in found if cell.size == size and cell.verdict is not None}
+    own_size = [cell for cell in found if (cell.size, cell.base) == (size, "modern")]
+    verdicts = {(cell.text, cell.row.name): cell.verdict for cell in own_size if cell.verdict is not None}
     texts = sorted({text for text, _ in verdicts})
     for name, row in atlas.rows.items():
         if len(texts) > 1 and all((text, name) in verdicts for text in texts):
             families.setdefault(row.family, []).append(name)
-    overall = {}
+    overall: dict[str, Overall] = {}
     for names in families.values():
         own = {text: [one for name in names if (one := verdicts[text, name]) is not None] for text in texts}
         overall |= {one.variant: one for one in over_sets(own, LOSS, margin or atlas.protocol.margin)}

@@ -20,7 +20,6 @@ from glassformer.figures.save import printable
 from glassformer.foundation.files import write_atomically
 
 TITLE = "What changed a Transformer, and whether it did here"
-DECIDED = ("better", "worse", "same")
 
 
 def document(atlas: Atlas, records: Records, cells: Sequence[Cell], margin: float | None = None) -> dict[str, Any]:
@@ -28,15 +27,15 @@ def document(atlas: Atlas, records: Records, cells: Sequence[Cell], margin: floa
     rows = [row for row in atlas.rows.values() if any(cell.row.name == row.name for cell in cells)]
     overall = over_texts(atlas, cells, margin)
     protocol = atlas.protocol
-    there = {(cell.size, cell.text) for cell in cells}
-    columns = [(size, text) for size in protocol.sizes for text in protocol.texts if (size, text) in there]
+    there = {(cell.base, cell.size, cell.text) for cell in cells}
+    every = [(base, size, text) for base in protocol.bases for size in protocol.sizes for text in protocol.texts]
     return {
         "title": TITLE,
         "margin": margin or protocol.margin,
-        "baseline": protocol.bases["modern"].title,
+        "bases": {name: base.title for name, base in protocol.bases.items()},
         "texts": {name: {"title": text.title, "about": text.about} for name, text in protocol.texts.items()},
         "sizes": {name: {"title": size.title, "steps": size.steps} for name, size in protocol.sizes.items()},
-        "columns": [{"size": size, "text": text} for size, text in columns],
+        "columns": [dict(zip(("base", "size", "text"), one)) for one in every if one in there],
         "rows": [
             {**row.to_dict(), "bibtex": bibtex(row), "overall": overall[row.name].to_dict() if row.name in overall else None}
             for row in rows
@@ -81,40 +80,25 @@ def bibtex(row: Row) -> str:
 
 def to_csv(cells: Sequence[Cell]) -> str:
     """One line per cell."""
-    stream = io.StringIO()
-    names = [
-        "row",
-        "title",
-        "slot",
-        "year",
-        "kind",
-        "text",
-        "size",
-        "word",
-        "difference",
-        "low",
-        "high",
-        "p_corrected",
-        "seeds",
-    ]
-    names += ["rate", "rate_note", "worth_more_steps", "parameters", "flops", "speed", "command"]
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(names)
+    stream, lines = io.StringIO(), []
     for cell in cells:
-        known, row, difference = cell.to_dict(), cell.row, cell.difference
-        worth = None if cell.worth is None else cell.worth.more_steps.value
-        figures = [difference.value, difference.low, difference.high, known["p_corrected"], len(cell.losses), known["rate"]]
-        about = [row.name, row.title, row.slot, row.year, row.kind, cell.text, cell.size, cell.word]
-        rest = [cell.rate_note, worth, cell.parameters, cell.flops, cell.speed, cell.command]
-        writer.writerow([_short(value) for value in (*about, *figures, *rest)])
+        known, difference = cell.to_dict(), cell.difference
+        about = {key: getattr(cell.row, key) for key in ("title", "slot", "year", "kind")}
+        figures = {"difference": difference.value, "low": difference.low, "high": difference.high, "seeds": len(cell.losses)}
+        worth = {"worth_more_steps": None if cell.worth is None else cell.worth.more_steps.value}
+        first = {key: known[key] for key in ("row", "text", "size", "base", "word")}
+        last = {key: known[key] for key in ("p_corrected", "rate", "rate_note", "parameters", "flops", "speed", "command")}
+        lines.append({**first, **about, **figures, **worth, **last})
+    writer = csv.DictWriter(stream, list(lines[0]) if lines else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: _short(value) for key, value in line.items()} for line in lines)
     return stream.getvalue()
 
 
 def _short(value: Any) -> Any:
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.6g}"
-    text = "" if value is None else value
-    return f"'{text}" if isinstance(text, str) and text[:1] in "=+-@" and text else text  # no formula in a spreadsheet
+    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@") else value  # no formula in a spreadsheet
 
 
 def render(known: dict[str, Any]) -> str:

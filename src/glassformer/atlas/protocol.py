@@ -83,6 +83,7 @@ class Stage(Config):
 
     size: str
     texts: list[str]
+    base: str = "modern"
     families: list[str] = Field(default_factory=list)
     rows: list[str] = Field(default_factory=list)
     tune: list[str] = Field(default_factory=list)
@@ -212,12 +213,12 @@ class Atlas:
     def stage_rows(self, stage: Stage) -> list[str]:
         return [*(name for family in stage.families for name in self.families.get(family, ())), *stage.rows]
 
-    def cells(self) -> Iterator[tuple[str, str, str]]:
-        """(row, text, size) of every planned cell, in the order of work."""
+    def cells(self) -> Iterator[tuple[str, str, str, str]]:
+        """(row, text, size, base) of every planned cell, in the order of work."""
         for stage in self.protocol.stages:
             for text in stage.texts if not stage.tune else ():
                 for row in self.stage_rows(stage):
-                    yield row, text, stage.size
+                    yield row, text, stage.size, stage.base
 
 
 @cache

@@ -92,7 +92,7 @@ class Records:
         """Of files, or of all portions in folders."""
         found = cls()
         for place in places:
-            files = sorted(place.glob("*.jsonl*")) if place.is_dir() else [place]
+            files = sorted(place.glob("*.jsonl*")) if place.is_dir() or place == records_folder() else [place]
             for file in files:
                 for line in read_portion(file):
                     found.include(line, file.name)

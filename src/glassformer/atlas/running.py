@@ -69,8 +69,8 @@ class Portion:
     _row_of: dict[str, tuple[str, str, str]] = field(default_factory=dict)
     _folder: Path = Path()
 
-    def run(self, cells: Sequence[tuple[str, str, str]] = (), seeds: int | None = None, rate: float | None = None) -> None:
-        """The stages of the protocol, until nothing is left to do; or ``cells`` (row, text, size) alone, with their baselines.
+    def run(self, cells: Sequence[tuple[str, str, str, str]] = (), seeds: int | None = None, rate: float | None = None) -> None:
+        """The stages of the protocol, until nothing is left to do; or ``cells`` alone (row, text, size, base), with baselines.
 
         ``rate``: of the rows of ``cells``; by default what the records say.
         """
@@ -101,42 +101,42 @@ class Portion:
 
     # -- what to run -------------------------------------------------------------------------------------------------------
 
-    def _cells(self, cells: Sequence[tuple[str, str, str]], seeds: int | None, rate: float | None) -> Iterator[list[Job]]:
+    def _cells(self, cells: Sequence[tuple[str, str, str, str]], seeds: int | None, rate: float | None) -> Iterator[list[Job]]:
         jobs = []
-        for row, text, size in cells:
-            own = rate_of(self.atlas, self.records, row) if rate is None else rate
+        for row, text, size, base in cells:
+            own = rate_of(self.atlas, self.records, row, base) if rate is None else rate
             several = seeds if self.atlas.protocol.sizes[size].design == "paired" else None
-            jobs += self.atlas.cell(BASELINE, text, size, self._base_rate, seeds=several)
-            jobs += self.atlas.cell(row, text, size, own, seeds=seeds)
+            jobs += self.atlas.cell(BASELINE, text, size, self._base_rate(base), base, several)
+            jobs += self.atlas.cell(row, text, size, own, base, seeds)
         yield list(dict.fromkeys(jobs))
 
     def _stages(self) -> Iterator[list[Job]]:
         for stage in self.atlas.protocol.stages:
             if stage.tune:
-                yield from self._curves(stage.tune)
+                yield from self._curves(stage.tune, stage.base)
                 continue
             names, jobs = [BASELINE, *self.atlas.stage_rows(stage)], []
             for text in stage.texts:  # one text after the other: what is done is whole
                 for name in names:
-                    jobs += self.atlas.cell(name, text, stage.size, rate_of(self.atlas, self.records, name))
+                    rate = rate_of(self.atlas, self.records, name, stage.base)
+                    jobs += self.atlas.cell(name, text, stage.size, rate, stage.base)
             yield jobs
 
-    def _curves(self, names: Sequence[str]) -> Iterator[list[Job]]:
+    def _curves(self, names: Sequence[str], base: str) -> Iterator[list[Job]]:
         """Rate curves; a best rate at an edge extends the grid, at most twice."""
         rates = {}
         for name in names:
-            centre = self.atlas.row(name).rate * (1.0 if name == BASELINE else self._base_rate)
+            centre = self.atlas.row(name).rate * (1.0 if name == BASELINE else self._base_rate(base))
             rates[name] = [centre * factor for factor in self.atlas.protocol.rates]
         for _ in range(3):
-            yield [job for name, own in rates.items() for job in self.atlas.curve(name, own)]
-            found = {name: curve_of(self.atlas, self.records, name) for name in rates}
+            yield [job for name, own in rates.items() for job in self.atlas.curve(name, own, base)]
+            found = {name: curve_of(self.atlas, self.records, name, base) for name in rates}
             rates = {name: [one.next_rate] for name, one in found.items() if one is not None and one.next_rate is not None}
             if not rates:
                 return
 
-    @property
-    def _base_rate(self) -> float:
-        return self.base_rate or base_rate(self.atlas, self.records)
+    def _base_rate(self, base: str) -> float:
+        return self.base_rate or base_rate(self.atlas, self.records, base)
 
     # -- running -----------------------------------------------------------------------------------------------------------
 
@@ -246,7 +246,7 @@ class Portion:
             self.watch.say(f"{job.label}: {answer['reason']}")
         if status == "finished":
             outcome = self._outcome(job, folder)
-        against = self._fingerprint(replace(job, row=BASELINE, area="trial", rate=self._base_rate))
+        against = self._fingerprint(replace(job, row=BASELINE, area="trial", rate=self._base_rate(job.base)))
         about = {"recipe": self._fingerprint(job), "against": against, "machine": self._machine}
         self._write(trial_line(job, **about, seconds=round(seconds, 2), **outcome))
         shutil.rmtree(folder, ignore_errors=True)

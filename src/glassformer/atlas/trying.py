@@ -97,6 +97,6 @@ def try_row(
     portion = Portion(
         atlas, records, io.StringIO(), executor, minutes=minutes, plugins=[str(plugin.resolve())], watch=watch, base_rate=1.0
     )
-    portion.run([(row.name, TEXT, SIZE)], seeds)
+    portion.run([(row.name, TEXT, SIZE, "modern")], seeds)
     cell = next(one for one in cells_of(atlas, records) if (one.row.name, one.text, one.size) == (row.name, TEXT, SIZE))
     return Tried(row, cell, held, portion.done, portion.seconds)

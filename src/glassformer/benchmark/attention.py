@@ -107,7 +107,11 @@ def _point(config: MixerConfig, dims: Dims, repeats: int, device: torch.device) 
             torch.nn.init.normal_(tensor, std=0.02, generator=generator)
     mixer = mixer.to(device).train()
     x_BTD = torch.randn(1, length, dims.width, generator=generator).to(device).requires_grad_()
-    attention_context, positions = AttentionContext(causal=True), Positions()
+    ids_BT = torch.zeros(1, length, dtype=torch.long, device=device)
+    attention_context, positions = AttentionContext(causal=True, ids_BT=ids_BT, lent={}), Positions()
+    if config.borrows_keys:  # of any layer: they are not part of its cost
+        shared_BHSE = torch.randn(1, dims.heads, length, dims.head_width, generator=generator).to(device)
+        attention_context.lend_keys(shared_BHSE, shared_BHSE, attention_context)
 
     def step() -> None:
         mixer.zero_grad(set_to_none=True)

@@ -53,7 +53,7 @@ _GROUPED = {
 class InDouble(TorchFunctionMode):
     """Inside the ``with``, torch computes in float64.
 
-    ``ids_BT``: if given, the vectors looked up for exactly these ids are kept in ``vectors`` as leaves, for gradients with
+    ``ids_BT``: if given, the vectors looked up for exactly these ids are stored in ``vectors`` as leaves, for gradients with
     respect to the tokens. ``randomised``: parameters that are all zero (zero-initialised gates and projections), and zero
     entries of trained parameters, are replaced by small random numbers, so that leaks behind them show before training.
     ``jittered``: buffers in a lower precision get their last bit changed, to measure the effect of their rounding. ``eps``
@@ -84,17 +84,17 @@ class InDouble(TorchFunctionMode):
         if getattr(func, "__name__", "") in ("__get__", "__set__") and func not in _VALUE_GETTERS:
             return func(*args, **kwargs)
         func = grouped_mm if func in _GROUPED else _CASTS.get(func, func)
-        kept = 1 if _writes_in_place(func) else 0
+        in_place = 1 if _writes_in_place(func) else 0
         asked = args, kwargs
-        args = (*args[:kept], *(self._to_float64(value) for value in args[kept:]))
+        args = (*args[:in_place], *(self._to_float64(value) for value in args[in_place:]))
         kwargs = {name: value if name == "out" else self._to_float64(value) for name, value in kwargs.items()}
         try:
             result = func(*args, **kwargs)
         except (RuntimeError, NotImplementedError) as error:
-            if kept or not _about_precision(error):
+            if in_place or not _about_precision(error):
                 raise
             result = func(*(_uncast(value) for value in asked[0]), **{key: _uncast(v) for key, v in asked[1].items()})
-        if isinstance(result, Tensor) and result.dtype in _RAISED and result.dtype.is_floating_point and not kept:
+        if isinstance(result, Tensor) and result.dtype in _RAISED and result.dtype.is_floating_point and not in_place:
             self.eps = max(self.eps, torch.finfo(result.dtype).eps)
         if func in _LOOKUPS and any(self.matches_ids(args[at], result) for at in _LOOKUPS[func] if at < len(args)):
             return self.capture(result)

@@ -289,10 +289,11 @@ def differing(first: Tensor, second: Tensor) -> Tensor:
 
 
 def difference(first: Tensor, second: Tensor) -> Tensor:
-    """Elementwise absolute difference; equal infinities and NaN in both count as 0, NaN in one as infinity."""
+    """Elementwise absolute difference; equal infinities and NaN in both count as 0, NaN in one as infinity. What is
+    below the smallest normal number is 0 too: there nothing is left of the precision that tolerances count on."""
     wide = _at_least_float32(first)
     distance = (first.to(wide) - second.to(wide)).abs()
-    distance = distance.masked_fill(first == second, 0.0)
+    distance = distance.masked_fill((first == second) | (distance < torch.finfo(wide).tiny), 0.0)
     return torch.where(distance.isnan(), torch.where(first.isnan() & second.isnan(), 0.0, torch.inf), distance)
 
 

@@ -38,7 +38,7 @@ class _Saved(NamedTuple):
 
     name: str
     differs: Callable[[], bool]
-    put_back: Callable[[], object]
+    restore: Callable[[], object]
 
 
 class Snapshot:
@@ -69,7 +69,7 @@ class Snapshot:
         """Restores everything; returns the names of what had changed."""
         found = [saved for saved in self._saved if saved.differs()]
         for saved in found:
-            saved.put_back()
+            saved.restore()
         for cache in self._function_caches.values():
             if cache.cache_info().currsize:
                 cache.cache_clear()
@@ -180,7 +180,7 @@ class Snapshot:
                 return True
             return (small or version_of(tensor) != version) and not _same_bits(tensor, before)
 
-        def put_back() -> None:
+        def restore() -> None:
             with torch.no_grad():
                 if tensor.dtype != before.dtype or tensor.shape != before.shape:
                     tensor.data = before.clone()
@@ -189,7 +189,7 @@ class Snapshot:
             if tensor.is_leaf and tensor.requires_grad != flag:
                 tensor.requires_grad_(flag)
 
-        self._saved.append(_Saved(name, differs, put_back))
+        self._saved.append(_Saved(name, differs, restore))
 
     def _dict(self, name: str, thing: dict[Any, Any]) -> None:
         before = dict(thing)
@@ -199,12 +199,12 @@ class Snapshot:
                 key not in thing or _differs(thing[key], value) for key, value in before.items()
             )
 
-        def put_back() -> None:
+        def restore() -> None:
             if isinstance(thing, OrderedDict | defaultdict) or len(thing) != len(before) or any(k not in thing for k in before):
                 thing.clear()
             thing.update(before)
 
-        self._saved.append(_Saved(name, differs, put_back))
+        self._saved.append(_Saved(name, differs, restore))
 
     def _sequence(self, name: str, thing: Any) -> None:
         before = list(thing)
@@ -212,20 +212,20 @@ class Snapshot:
         def differs() -> bool:
             return len(thing) != len(before) or any(_differs(now, then) for now, then in zip(thing, before))
 
-        def put_back() -> None:
+        def restore() -> None:
             thing.clear()
             thing.extend(before)
 
-        self._saved.append(_Saved(name, differs, put_back))
+        self._saved.append(_Saved(name, differs, restore))
 
     def _set(self, name: str, thing: set[Any]) -> None:
         before = set(thing)
 
-        def put_back() -> None:
+        def restore() -> None:
             thing.clear()
             thing.update(before)
 
-        self._saved.append(_Saved(name, lambda: thing != before, put_back))
+        self._saved.append(_Saved(name, lambda: thing != before, restore))
 
     def _generator(self, name: str, thing: Any) -> None:
         """Random generators of torch, Python and numpy."""

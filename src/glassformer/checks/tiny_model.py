@@ -1,6 +1,6 @@
 """A transformers class -> a tiny model of it with random weights, from its config class with every size reduced.
 
-Sizes are set by name, if the config has that setting. Layer types are kept: one of each that the default config lists.
+Sizes are set by name, if the config has that setting. Layer types stay: one of each that the default config lists.
 Attention windows are made shorter than the context, so that they take effect. ``EXCEPTIONS`` has what no rule covers.
 """
 

@@ -47,6 +47,11 @@ def _figure(cell: Cell) -> str:
     return cell.word if value is None else f"{cell.word} {value:+.4f}"
 
 
+def _place(cell: Cell) -> tuple[str, ...]:
+    """Size and text, and the baseline where it is the second one."""
+    return (cell.size, cell.text) if cell.base == "modern" else (cell.size, cell.text, cell.base)
+
+
 @app.command("list")
 def list_command(records: RecordsOption = None, margin: Margin = None, json: Json = False) -> None:
     """Every row with its word on each text, at the smallest size that was run."""
@@ -54,10 +59,10 @@ def list_command(records: RecordsOption = None, margin: Margin = None, json: Jso
     if json:
         print_json([cell.to_dict() for cell in found])
         return
-    columns = sorted({(cell.size, cell.text) for cell in found}, key=lambda one: (one[0] != "XS", one))
-    by_row: dict[str, dict[tuple[str, str], Cell]] = {}
+    columns = sorted({_place(cell) for cell in found}, key=lambda one: (len(one), one[0] != "XS", one))
+    by_row: dict[str, dict[tuple[str, ...], Cell]] = {}
     for cell in found:
-        by_row.setdefault(cell.row.name, {})[cell.size, cell.text] = cell
+        by_row.setdefault(cell.row.name, {})[_place(cell)] = cell
     order = sorted(by_row.values(), key=lambda own: next(iter(own.values())).row.family)
     rows = []
     for own in order:
@@ -82,7 +87,7 @@ def show_command(row: RowArgument, records: RecordsOption = None, margin: Margin
     lines += [f"Differs from the paper: {about.deviations}"] if about.deviations else []
     lines += [f"Claim not testable here: {about.untestable}"] if about.untestable else []
     for cell in found:
-        lines += ["", f"{cell.text}, {cell.size}: {_figure(cell)}"]
+        lines += ["", f"{', '.join(_place(cell))}: {_figure(cell)}"]
         lines += [cell.verdict.sentence] if cell.verdict is not None else []
         lines += [f"Rate: {cell.rate_note}."] if cell.group is not None else []
         lines += [one.sentence for one in (cell.worth, cell.trend) if one is not None]
@@ -136,6 +141,7 @@ def run_command(
     row: Annotated[list[str] | None, typer.Option("--row", help="Only this row, with its baseline. Repeatable.")] = None,
     text: Annotated[list[str] | None, typer.Option("--text", help="With --row: on this text. Repeatable.")] = None,
     size: Annotated[str, typer.Option("--size", help="With --row: at this size.")] = "XS",
+    base: Annotated[str, typer.Option("--base", help="With --row: against this baseline (modern, gpt2).")] = "modern",
     rate: Annotated[float | None, typer.Option("--rate", help="With --row: learning rate, times the size's.")] = None,
     base_rate: Annotated[float | None, typer.Option("--base-rate", help="The baseline's rate, times the size's.")] = None,
     seeds: Annotated[int | None, typer.Option("--seeds", metavar="N", min=1, help="With --row: runs of the row.")] = None,
@@ -155,13 +161,14 @@ def run_command(
 
     load_plugins(plugin or [])
     atlas = Atlas.load(changes_of(set), steps)
-    for name, known in ((size, atlas.protocol.sizes), *((one, atlas.protocol.texts) for one in text or ())):
+    sizes, bases, sets = (list(one) for one in (atlas.protocol.sizes, atlas.protocol.bases, atlas.protocol.texts))
+    for name, known in ((size, sizes), (base, bases), *((one, sets) for one in text or ())):
         if name not in known:
             raise UnknownName("the atlas", name, known)
     if not row and (text or rate or seeds):
         raise UsageError("--text, --rate and --seeds belong to --row; name a row.", reason="no-row")
     texts = text or list(atlas.protocol.texts)
-    cells = [(atlas.row(name).name or name, where, size) for name in row or () for where in texts]
+    cells = [(atlas.row(name).name, where, size, base) for name in row or () for where in texts]
     # single rows are run from nothing, so that a printed command is a test of its cell
     places = [*(records or []), *([out_file] if out_file.exists() else [])]
     known_records = Records.load(places) if row else _records(places)

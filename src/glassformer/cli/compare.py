@@ -17,6 +17,7 @@ from glassformer.foundation.plugins import load_plugins, plugin_flags
 from glassformer.study.running.executors.local import PER_GPU
 
 if TYPE_CHECKING:
+    from glassformer.study.compare import Execution
     from glassformer.study.planning.planned_study import PlannedStudy  # imported late when it runs: it imports torch
 
 
@@ -94,6 +95,10 @@ def command(
         float | None,
         typer.Option("--gpus-per-trial", metavar="N", help="GPUs of one run; with --on ray also a fraction, e.g. 0.25."),
     ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option("--processes", metavar="N", help="Train each run on N processes; by default one for each of its GPUs."),
+    ] = None,
     partition: Annotated[str | None, typer.Option("--partition", help="With --on slurm: where the jobs go.")] = None,
     time_: Annotated[float, typer.Option("--time", metavar="HOURS", help="With --on slurm: the limit of one run.")] = 4.0,
     minutes: Annotated[
@@ -115,6 +120,14 @@ def command(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the time it takes and the smallest difference it can find; train nothing.")
     ] = False,
+    gpu: Annotated[
+        str | None,
+        typer.Option("--gpu", metavar="KIND", help="With --dry-run: GPU hours on a100, h100, h200, b200, l40s or rtx4090."),
+    ] = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option("--picture", metavar="FILE", help="With --dry-run --gpu: draw how cost grows with seeds, sizes, changes."),
+    ] = None,
     details: Annotated[bool, typer.Option("--details", help="Also print the evidence behind each verdict.")] = False,
     baseline: Annotated[
         Literal["paired", "bank"],
@@ -175,6 +188,7 @@ def command(
             jobs=jobs,
             address=address,
             gpus_per_trial=gpus_per_trial,
+            processes_per_trial=processes,
             partition=partition,
             hours_per_trial=time_,
             minutes=minutes,
@@ -185,10 +199,18 @@ def command(
             watch=watch,
         )
         planned = plan_studies(
-            recipe, vary, also=also or (), confirm=confirm, cross=cross, set=changes_of(set_), settings=settings, out=out_
+            recipe,
+            vary,
+            also=also or (),
+            confirm=confirm,
+            cross=cross,
+            set=changes_of(set_),
+            settings=settings,
+            out=out_,
+            pieces=how.processes,
         )
         if dry_run:
-            _print_estimate(planned, jobs, json)
+            _print_estimate(planned, how, gpu, picture, json)
             return
         studies = run_planned(planned, how)
         pages = [study.report() for study in studies]
@@ -208,16 +230,20 @@ def command(
         say(f"To rewrite the report: glassformer report {folder}.{evidence}")
 
 
-def _print_estimate(planned: Sequence[PlannedStudy], jobs: int | None, json: bool) -> None:
-    from glassformer.study.planning.dry_run import estimate_study
+def _print_estimate(planned: Sequence[PlannedStudy], how: Execution, gpu: str | None, picture: Path | None, json: bool) -> None:
+    """The cost of what was planned: on this machine, or with ``gpu`` (always so on a cluster) in GPU hours."""
+    from glassformer.figures.save import save_figure
+    from glassformer.study.planning.dry_run import ClusterEstimate, StudyEstimate, estimate_cluster, estimate_study
 
-    if len(planned) > 1:
-        raise UsageError(
-            "--dry-run estimates one study, but this plan has several bases; give a plan with one of them.",
-            reason="dry-run-of-several",
-        )
-    estimate = estimate_study(planned[0], jobs)
-    print_json(estimate.to_dict()) if json else out().print(str(estimate), markup=False)
+    found: StudyEstimate | ClusterEstimate
+    if gpu is not None or how.on in ("ray", "slurm") or len(planned) > 1 or picture is not None:
+        share = how.gpus_per_trial or float(how.processes)
+        found = estimate_cluster(planned, gpu or "h100", gpus_per_trial=share, processes=how.processes, jobs=how.jobs)
+        if picture is not None:
+            save_figure(found.figure(), picture)
+    else:
+        found = estimate_study(planned[0], how.jobs)
+    print_json(found.to_dict()) if json else out().print(str(found), markup=False)
 
 
 def _numbers(text: str) -> list[int]:

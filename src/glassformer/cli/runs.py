@@ -17,9 +17,9 @@ from glassformer.runs.records import csv_text
 
 def command(
     folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="A folder of runs.")] = Path("runs"),
-    kept: Annotated[bool, typer.Option("--kept", help="List the cached trials that studies reuse instead.")] = False,
-    empty_kept: Annotated[
-        bool, typer.Option("--empty-kept", help="Delete the cached trials; studies keep their own copies.")
+    store: Annotated[bool, typer.Option("--store", help="List the cached trials that studies reuse instead.")] = False,
+    empty_store: Annotated[
+        bool, typer.Option("--empty-store", help="Delete the cached trials; studies keep their own copies.")
     ] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print the table as CSV.")] = False,
     metrics: Annotated[
@@ -32,8 +32,8 @@ def command(
     json: Json = False,
 ) -> None:
     """List runs: status, step, loss, and what differs. Also notes, and cached trials."""
-    if kept or empty_kept:
-        _trial_store(empty_kept, json)
+    if store or empty_store:
+        _trial_store(empty_store, json)
         return
     if note is not None:
         _note(folder, note)
@@ -97,7 +97,7 @@ def _trial_store(empty: bool, json: bool) -> None:
         print_json({"store": str(store.root), "trials": rows})
         return
     size = sum(row["bytes"] for row in rows) / 1e6
-    out().print(f"{len(rows)} stored trials, {size:,.1f} MB, in {store.root}; --empty-kept removes them.", markup=False)
+    out().print(f"{len(rows)} stored trials, {size:,.1f} MB, in {store.root}; --empty-store removes them.", markup=False)
     if rows:
         command(store.root)
 

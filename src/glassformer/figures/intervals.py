@@ -5,7 +5,7 @@ Takes numbers and words only; knows nothing of studies.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -208,4 +208,19 @@ def gains_by_size(lines: Sequence[SizeLine], *, margin: float, unit: str, title:
         axes.minorticks_off()
         axes.set(xlabel="parameters of the baseline", ylabel=f"gain ({unit})\ngrey: the margin of {margin:g}", title=title)
         axes.legend(loc="best")
+        return figure
+
+
+def cost_growth(growth: Mapping[str, Sequence[tuple[str, float]]], *, unit: str) -> Figure:
+    """Side by side, how the whole cost grows with each of several things; what is to the left is included."""
+    with styled():
+        figure = Figure(figsize=(8.4, 3.0), layout="constrained")
+        every = figure.subplots(1, len(growth), sharey=True)
+        for axes, (what, rows) in zip(np.atleast_1d(every), growth.items()):
+            places = [int(name) if what == "seeds" else at for at, (name, _) in enumerate(rows)]
+            axes.plot(places, [cost for _, cost in rows], marker="o", markersize=5, color=PALETTE[0])
+            axes.set_xticks(places, [_short(name) for name, _ in rows], rotation=30 if what != "seeds" else 0, ha="center")
+            axes.set_ylim(bottom=0.0)
+            axes.set_title(f"with {what}")
+        np.atleast_1d(every)[0].set_ylabel(unit)
         return figure

@@ -104,7 +104,7 @@ def penalise(scores_BV: Tensor, seen_BV: Tensor, penalty: float) -> Tensor:
 
 
 def count_kept(sorted_BK: Tensor, top_k: int | None, top_p: float | Tensor | None) -> Tensor:
-    """How many of the scores, sorted from the best, are kept, [B, 1]: at most ``top_k``, then of these the fewest whose
+    """How many of the scores, sorted from the best, stay, [B, 1]: at most ``top_k``, then of these the fewest whose
     probability reaches ``top_p`` (Holtzman et al. 2019), which may differ by row, [B, 1]."""
     size = sorted_BK.shape[-1]
     limit = size if top_k is None else min(top_k, size)
@@ -140,7 +140,7 @@ def _best(scores_BV: Tensor, slack_B1: Tensor) -> Choice:
 
 
 def _best_of_kept(scores_BV: Tensor, sampling: Sampling, seeds_B: Tensor, index_B: Tensor, slack_B1: Tensor) -> Choice:
-    """The sample among the kept tokens; sure when no token that may be kept could have won instead."""
+    """The sample among the tokens that stay; sure when no token that may stay could have won instead."""
     size = scores_BV.shape[-1]
     looked_at = size if sampling.top_k is None else min(sampling.top_k + SPARE, size)
     sorted_BK, ids_BK = scores_BV.topk(looked_at, dim=-1)
@@ -152,16 +152,16 @@ def _best_of_kept(scores_BV: Tensor, sampling: Sampling, seeds_B: Tensor, index_
     rivals_BK = noisy_BK.masked_fill(~possibly_BK, -torch.inf).scatter(1, won_B1, -torch.inf)
     lead_B1 = noisy_BK.gather(1, won_B1) - rivals_BK.amax(dim=-1, keepdim=True)
     sure_B1 = (lead_B1 > 2 * slack_B1) & surely_BK.gather(1, won_B1)
-    if looked_at < size:  # when even the last one may be kept, so may others that were not looked at
+    if looked_at < size:  # when even the last one may stay, so may others that were not looked at
         sure_B1 = sure_B1 & ~possibly_BK[:, -1:]
     return Choice(ids_BK.gather(1, won_B1)[:, 0], sure_B1[:, 0])
 
 
 def _kept_despite_rounding(sorted_BK: Tensor, sampling: Sampling, slack_B1: Tensor) -> tuple[Tensor, Tensor]:
-    """Which tokens are kept however the scores move within the slack, and which may be.
+    """Which tokens stay however the scores move within the slack, and which may be.
 
     When no score moves by more than s, the odds of the mass before a rank change by at most a factor exp(2 s), which
-    bounds how many are kept; and a token must come within 2 s of another one to change places with it.
+    bounds how many stay; and a token must come within 2 s of another one to change places with it.
     """
     fewest_B1 = most_B1 = count_kept(sorted_BK, sampling.top_k, None)
     if sampling.top_p is not None:

@@ -203,4 +203,4 @@ def by_definition(network: nn.Module) -> Iterator[None]:
         try:
             yield
         finally:
-            torch.backends.mkldnn.enabled = mkldnn  # type: ignore[assignment]
+            torch.backends.mkldnn.enabled = mkldnn

@@ -52,6 +52,10 @@ class AttentionContext:
     own_losses: OwnLosses | None = None
     """Where parts add losses of their own in training; None: nothing is collected."""
 
+    key_position_ids_BS: Tensor | None = None
+    """Where each key stands, -1 where there is none; None: key 0 at position 0, key 1 at position 1, ..."""
+    num_positions: int = 0
+    """Where ``key_position_ids_BS`` is given: how far any of them reaches."""
     ids_BT: Tensor | None = None
     """The new tokens themselves."""
     lent: dict[str, LentKeys] | None = None
@@ -74,6 +78,20 @@ class AttentionContext:
         """Those of the nearest layer that left any."""
         assert self.lent is not None  # ModelConfig demands a lender
         return self.lent["keys"]
+
+    def bias_of_keys(
+        self, bias: Callable[[Tensor, int], Tensor | None], position_ids_BT: Tensor, num_keys: int
+    ) -> Tensor | None:
+        """What positions add to the scores, of the keys that there are. ``bias``: ``Positions.bias``."""
+        at_BS = self.key_position_ids_BS
+        if at_BS is None:
+            return bias(position_ids_BT, num_keys)
+        of_all_BHTP = bias(position_ids_BT, self.num_positions)
+        if of_all_BHTP is None:
+            return None
+        of_all_BHTP = of_all_BHTP.expand(len(at_BS), -1, -1, -1)
+        at_BS = at_BS.clamp(0, self.num_positions - 1)  # the others are hidden
+        return of_all_BHTP.gather(3, at_BS[:, None, None].expand(-1, *of_all_BHTP.shape[1:3], -1))
 
     def add_loss(self, name: str, sum_of_tokens: Tensor, *, weight: float) -> None:
         """Adds a part's own loss, summed over the tokens that are no padding."""
@@ -122,20 +140,28 @@ class AttentionContext:
     def attention_mask(self, num_queries: int, num_keys: int, device: torch.device) -> Tensor | None:
         """bool, True where a query may attend, broadcastable to [B, H, T, S]; None when every query sees every key."""
         masks_BTS: list[Tensor] = []
-        position_ids_BT = self.query_position_ids(num_queries, device)
+        position_ids_BT, at_BS = self.query_position_ids(num_queries, device), self.key_position_ids_BS
+        key_BS = torch.arange(num_keys, device=device).unsqueeze(0) if at_BS is None else at_BS
         if self.causal:
-            causal_BTS = causal_mask(position_ids_BT, num_keys)
+            causal_BTS = (
+                causal_mask(position_ids_BT, num_keys) if at_BS is None else at_BS[:, None] <= position_ids_BT[..., None]
+            )
             if self.prefix_lengths_B is not None:
-                key_S = torch.arange(num_keys, device=device)
-                causal_BTS = causal_BTS | (key_S < self.prefix_lengths_B[:, None, None])
+                causal_BTS = causal_BTS | (key_BS[:, None] < self.prefix_lengths_B[:, None, None])
             masks_BTS.append(causal_BTS)
         if self.window is not None:
-            distance_BTS = position_ids_BT.unsqueeze(-1) - torch.arange(num_keys, device=device)
-            masks_BTS.append(distance_BTS.abs() < self.window)
+            masks_BTS.append((position_ids_BT.unsqueeze(-1) - key_BS.unsqueeze(1)).abs() < self.window)
         if self.document_ids_BS is not None:
-            of_key_BS = self.document_ids_BS[:, :num_keys]
-            of_query_BT = of_key_BS.gather(1, position_ids_BT.expand(len(of_key_BS), -1))
-            masks_BTS.append(of_query_BT.unsqueeze(-1) == of_key_BS.unsqueeze(1))
+            of_query_BT = self.document_ids_BS.gather(1, position_ids_BT.expand(len(self.document_ids_BS), -1))
+            masks_BTS.append(of_query_BT.unsqueeze(-1) == self._of_keys(self.document_ids_BS, num_keys).unsqueeze(1))
         if self.key_padding_mask_BS is not None:
-            masks_BTS.append(~self.key_padding_mask_BS[:, None, :num_keys])
+            masks_BTS.append(~self._of_keys(self.key_padding_mask_BS, num_keys).unsqueeze(1))
+        if at_BS is not None:
+            masks_BTS.append((at_BS >= 0).unsqueeze(1))
         return functools.reduce(torch.logical_and, masks_BTS).unsqueeze(1) if masks_BTS else None
+
+    def _of_keys(self, of_positions_BP: Tensor, num_keys: int) -> Tensor:
+        at_BS = self.key_position_ids_BS
+        if at_BS is None:
+            return of_positions_BP[:, :num_keys]
+        return of_positions_BP.expand(len(at_BS), -1).gather(1, at_BS.clamp(min=0))

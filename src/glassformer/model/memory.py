@@ -11,7 +11,7 @@ from torch import Tensor
 class Memory:
     """The encoder's vectors [B, S, D]. ``padding_BS``: True at padding, None where there is none.
 
-    ``stored``: by layer, the keys and values that cross-attention made of the vectors, where they are kept for further passes
+    ``stored``: by layer, the keys and values that cross-attention made of the vectors, where they are stored for further passes
     (``keep``).
     """
 

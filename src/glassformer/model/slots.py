@@ -126,6 +126,10 @@ class MixerConfig(PartConfig):
         """Numbers that the KV cache stores of each token in one layer, at most: a key and a value of every head."""
         return 2 * dims.attention_width
 
+    def cache_positions(self, capacity: int) -> int:
+        """How many positions it stores of a text of ``capacity``: fewer in a window, one where it is a recurrence."""
+        return capacity
+
 
 class CrossConfig(PartConfig):
     """How the decoder of an encoder-decoder reads the source: a mixer over ``attention_context.memory``."""

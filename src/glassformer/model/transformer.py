@@ -215,6 +215,12 @@ class Transformer(Network):
         """
         if ids_BT.shape[1] > self.dims.context:
             raise ConfigError(f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.")
+        if cache is not None and not cache.rewinds and not (key_padding_mask_BS is None and document_ids_BS is None):
+            raise ConfigError(
+                "This model's cache (of a window or a recurrence) holds one text a row, without padding or documents; "
+                "read without a cache.",
+                reason="cache-without-masks",
+            )
         masks = None if dropout_seed is None else DropoutMasks(dropout_seed)
         attention_context = AttentionContext(
             causal=self.dims.causal,
@@ -282,11 +288,12 @@ class Transformer(Network):
 
     def cache_bytes(self, *, rows: int, capacity: int) -> int:
         """The most that the KV cache of so many rows and positions takes."""
-        width = 0
+        numbers = 0
         for block in self.order:
             choices, dims = self.config.of_layer(block), replace(self.dims, layer=block)
-            width += choices.mixer.cache_width(dims) + choices.block.feedforwards * choices.feedforward.cache_width(dims)
-        return rows * capacity * width * self.embedding.weight.element_size()
+            numbers += choices.mixer.cache_positions(capacity) * choices.mixer.cache_width(dims)
+            numbers += capacity * choices.block.feedforwards * choices.feedforward.cache_width(dims)
+        return rows * numbers * self.embedding.weight.element_size()
 
 
 def _cache_of_layer(block: nn.Module, placement: CachePlacement) -> LayerCache:

@@ -130,8 +130,8 @@ class PretrainedConfig(NetworkConfig):
             PartCost("head, trained", 1, head, on_top, 2 * on_top),
         )
         parameters = sum(part.parameters for part in parts)
-        kept = 34 if backward else 1  # vectors of each layer that the backward pass reads again (Korthikanti et al. 2022)
-        activations = 2 * kept * batch * rows * sizes.width * (sizes.layers if backward else 1)
+        stored = 34 if backward else 1  # vectors of each layer that the backward pass reads again (Korthikanti et al. 2022)
+        activations = 2 * stored * batch * rows * sizes.width * (sizes.layers if backward else 1)
         return Cost(parts, batch, self.context, 4 * parameters, 4 * (tuned + head), activations)
 
 

@@ -74,8 +74,8 @@ class TextLines:
         ends = np.append(starts, len(tokens_N))[1:]
         for _ in range(2):  # the newline, and a carriage return before it
             ends = ends - ((ends > starts) & blank[tokens_N[ends - 1]])
-        kept = ends > starts
-        self.starts_R, self.lengths_R = starts[kept], (ends - starts)[kept]
+        filled = ends > starts
+        self.starts_R, self.lengths_R = starts[filled], (ends - starts)[filled]
         self.titles_R = self._titles(texts)
         none = np.zeros(0, dtype=np.int64)
         self.spans = self._inside(*salient_spans(tokens_N, texts)) if salient else (none, none, none)

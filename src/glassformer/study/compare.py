@@ -30,6 +30,7 @@ from glassformer.study.running.study_runner import StudyRunner
 from glassformer.study.running.trial_store import TrialStore
 from glassformer.study.size_study import SizeStudy
 from glassformer.study.study import Study
+from glassformer.training.parallel.launch import number_of_processes
 
 On = Literal["local", "ray", "slurm", "inline"]
 Baseline = Literal["paired", "bank"]
@@ -43,6 +44,7 @@ class Execution:
     jobs: int | None = None
     address: str | None = None
     gpus_per_trial: float | None = None
+    processes_per_trial: int | None = None
     partition: str | None = None
     hours_per_trial: float = 4.0
     minutes: float | None = None
@@ -51,7 +53,12 @@ class Execution:
     plugins: Sequence[Path | str] = ()
     callbacks: Sequence[Callback | str] = ()
     watch: Watcher = SILENT
-    begun: float = field(default_factory=time.monotonic)
+    begun: float = field(default_factory=time.monotonic, compare=False)
+
+    @property
+    def processes(self) -> int:
+        """Of one trial: as given, or one for each of its GPUs."""
+        return self.processes_per_trial or max(1, int(self.gpus_per_trial or 1))
 
     def at_its_turn(self) -> Execution:
         """For one of several studies: what is left of the minutes that all of them share."""
@@ -68,6 +75,14 @@ class Execution:
             raise UsageError("--address works only with --on ray; add it.", reason="not-on-ray")
         if self.on not in ("ray", "slurm") and self.gpus_per_trial is not None:
             raise UsageError("--gpus-per-trial works only with --on ray or slurm; add it.", reason="not-on-cluster")
+        if self.processes_per_trial is not None:
+            number_of_processes(self.processes_per_trial)
+            if self.gpus_per_trial and self.gpus_per_trial not in (1, self.processes_per_trial):
+                raise UsageError(
+                    f"--gpus-per-trial {self.gpus_per_trial:g} and --processes {self.processes_per_trial} contradict: "
+                    "a process has one GPU, or all of a trial share one; drop one of the two.",
+                    reason="processes-and-gpus",
+                )
         if self.on != "slurm" and self.partition is not None:
             raise UsageError("--partition works only with --on slurm; add it.", reason="not-on-slurm")
         if self.minutes is not None and not self.minutes > 0:
@@ -97,6 +112,7 @@ def compare(
     jobs: int | None = None,
     address: str | None = None,
     gpus_per_trial: float | None = None,
+    processes: int | None = None,
     partition: str | None = None,
     hours_per_trial: float = 4.0,
     minutes: float | None = None,
@@ -113,10 +129,10 @@ def compare(
     name, an object); or the folder of a study, to continue it. None means what the plan says, or the default: 8 seeds, the
     loss, a margin of .01. ``on``: ``local`` (worker processes), ``ray`` (a cluster at ``address``), ``slurm`` (jobs of at most
     ``hours_per_trial`` in ``partition``), ``inline`` (this process). ``minutes``: of the clock; then no trial is started.
-    ``store``: reuse trials of earlier studies and store new ones. ``baseline``: ``paired`` compares seed by seed, ``bank``
-    with 32 or more stored runs of the baseline. ``confirm``: a study whose winner is tested once more, with new seeds
-    on the test split. ``callbacks``: objects of your class that extends ``Callback``, or names of loggers (tensorboard, wandb,
-    csv); they hear of every finished trial, in this process.
+    ``processes``: of one trial. ``store``: reuse trials of earlier studies and store new ones. ``baseline``: ``paired``
+    compares seed by seed, ``bank`` with 32 or more stored runs of the baseline. ``confirm``: a study whose winner is tested
+    once more, with new seeds on the test split. ``callbacks``: objects of your class that extends ``Callback``, or names of
+    loggers (tensorboard, wandb, csv); they hear of every finished trial, in this process.
     """
     load_plugins(plugins)
     how = Execution(
@@ -124,6 +140,7 @@ def compare(
         jobs=jobs,
         address=address,
         gpus_per_trial=gpus_per_trial,
+        processes_per_trial=processes,
         partition=partition,
         hours_per_trial=hours_per_trial,
         minutes=minutes,
@@ -147,7 +164,9 @@ def compare(
         "budget_hours": budget_hours,
         "allow_leaks": allow_leaks,
     }
-    planned, *more = plan_studies(source, vary, confirm=confirm, cross=cross, set=set, settings=settings, out=out)
+    planned, *more = plan_studies(
+        source, vary, confirm=confirm, cross=cross, set=set, settings=settings, out=out, pieces=how.processes
+    )
     if more:
         raise UsageError(
             f"{source} has several bases or sizes, so it makes several studies; run it with `glassformer compare`.",
@@ -187,6 +206,7 @@ def run_study(planned: PlannedStudy, how: Execution) -> Study:
                 store=store,
                 baseline="paired" if plan.confirms is not None else how.baseline,
                 minutes=how.minutes,
+                processes=how.processes,
                 callbacks=callbacks,
             ).run()
         except GlassformerError:
@@ -246,15 +266,23 @@ def _executor(how: Execution, plan: StudyPlan, recipe: Recipe, directory: StudyD
             directory.logs / "slurm",
             jobs=how.jobs,
             gpus_per_trial=how.gpus_per_trial,
+            cpus=how.processes,
             partition=how.partition,
             hours=how.hours_per_trial,
         )
     if how.on == "ray":
         from glassformer.study.running.executors.ray import RayExecutor
 
-        return RayExecutor(address=how.address, jobs=how.jobs, gpus_per_trial=0.0 if device == "cpu" else how.gpus_per_trial)
+        share = 0.0 if device == "cpu" else how.gpus_per_trial
+        return RayExecutor(address=how.address, jobs=how.jobs, gpus_per_trial=share, cpus=how.processes)
     gpus, free_bytes = gpus_to_share() if device in ("auto", "cuda") and choose_device("auto").type == "cuda" else ([], 0)
+    if how.processes > 1 and gpus:  # each trial has GPUs of its own; with fewer than its processes it shares all of them
+        gpus = [
+            ",".join(gpus[at : at + how.processes]) for at in range(0, max(1, len(gpus) - how.processes + 1), how.processes)
+        ]
     default = min(cores(), PER_GPU * len(gpus)) if gpus else cores()
+    if how.processes > 1:
+        default = len(gpus) or max(1, cores() // how.processes)
     trials = max(len(plan.variants) * max(plan.all_looks), len(plan.tuning_trials()))
     return LocalExecutor(min(how.jobs or default, trials), logs=directory.logs, gpus=gpus, gpu_bytes=free_bytes)
 

@@ -109,7 +109,7 @@ class EvaluationConfig(Config):
 
 
 class CheckpointConfig(Config):
-    """When checkpoints are written, and which are kept."""
+    """When checkpoints are written, and which stay."""
 
     every: int | None = Field(default=None, ge=1)
     """Steps between checkpoints; by default a tenth of the run."""

@@ -23,7 +23,7 @@ _LAYER = re.compile(r"(?:^|\.)(?:blocks|h|(?:\w+_)?layers?)\.(\d+)\.")
 """A layer's number in a parameter's name: blocks.3. in our models; layer.3. (BERT), layers.3. or h.3. in pretrained ones."""
 
 Share = Annotated[float, Field(ge=0, lt=1)]
-"""How much of a running mean is kept at each step."""
+"""How much of a running mean stays at each step."""
 
 
 class Optimizer(Protocol):
@@ -104,7 +104,7 @@ class AfterStepConfig(VariantConfig):
         return None
 
     def numbers_per_parameter(self, name: str, parameter: nn.Parameter) -> int:
-        """Numbers kept beside one parameter tensor."""
+        """Numbers stored beside one parameter tensor."""
         return 0
 
 
@@ -115,7 +115,7 @@ class OptimizerConfig(VariantConfig):
         raise NotImplementedError
 
     def numbers_per_parameter(self, name: str, parameter: nn.Parameter) -> int:
-        """Numbers kept beside one parameter tensor (what the optimizer remembers), to know its memory beforehand."""
+        """Numbers stored beside one parameter tensor (what the optimizer remembers), to know its memory beforehand."""
         raise NotImplementedError
 
 

@@ -204,7 +204,7 @@ class Trainer:
         self._pending = []
 
     def _diverged(self, step: int, what: str) -> Diverged:
-        saved = "The last good checkpoint is kept" if self._saved else "There is no checkpoint yet"
+        saved = "The last good checkpoint stays" if self._saved else "There is no checkpoint yet"
         return Diverged(
             f"Diverged at step {step}: the {what}. {saved}; "
             f"try a smaller training.lr (it is {self.training.lr:g}), a longer warm-up, or training.clip.",

@@ -62,6 +62,14 @@ class TestEarlier:
         assert earlier.margin is None  # the margin belongs to the question itself
         assert not replace(other, sets={"model.positions": "t5"}).neighbours(NOW)
 
+    @pytest.mark.parametrize(("rate", "near"), [(0.0030001, True), (0.0032, True), (0.004, False)])
+    def test_a_change_that_moves_by_less_than_a_tenth_spends_too(self, rate, near):
+        one = replace(FIRST, question="one", sets={"training.lr": 0.003})
+        other = replace(NOW, question="other", sets={"training.lr": rate})
+        assert one.neighbours(other) is near
+        earlier = Earlier.of(other, [one])
+        assert (earlier.number, earlier.rows()[0]) == (1 + near, ())
+
     def test_the_same_plan_in_another_folder_is_the_same_study(self):
         assert Earlier.of(replace(FIRST, study="elsewhere"), [FIRST]).studies == ()
         assert Earlier.of(replace(FIRST, code="updated"), [FIRST]).studies == ()  # the same folder, continued after an update

@@ -2,8 +2,8 @@
 
 const data = JSON.parse(document.getElementById("atlas-data").textContent);
 const SVG = "http://www.w3.org/2000/svg";
-const REACH = 0.1; // nats per byte at the edge of a cell's picture
-const byCell = new Map(data.cells.map((cell) => [[cell.row, cell.text, cell.size].join("|"), cell]));
+const REACH = 0.06; // nats per byte at the edge of a cell's picture
+const byCell = new Map(data.cells.map((cell) => [[cell.row, cell.text, cell.size, cell.base].join("|"), cell]));
 const byRow = new Map(data.rows.map((row) => [row.name, row]));
 
 function make(tag, attributes = {}, ...children) {
@@ -24,7 +24,7 @@ function fill(element, attributes, children) {
 
 const signed = (value, digits = 3) => (value > 0 ? "+" : value < 0 ? "−" : "") + Math.abs(value).toFixed(digits);
 const percent = (ratio) => (ratio === null ? "" : Math.abs(ratio - 1) < 0.005 ? "±0 %" : `${signed(100 * (ratio - 1), 0)} %`);
-const cellOf = (row, column) => byCell.get([row.name, column.text, column.size].join("|"));
+const cellOf = (row, column) => byCell.get([row.name, column.text, column.size, column.base].join("|"));
 const first = (row) => data.columns.map((column) => cellOf(row, column)).find((cell) => cell && cell.parameters !== null);
 const sizeName = (size) => `${size} (${data.sizes[size].title} parameters)`;
 
@@ -36,7 +36,7 @@ function interval(cell) {
     draw("line", { class: "axis", x1: 50, x2: 50, y1: 0, y2: 12 }));
   if (value === null) return picture;
   if (low !== null && low !== undefined) picture.append(draw("line", { class: "bar", x1: at(low), x2: at(high), y1: 6, y2: 6 }));
-  picture.append(draw("rect", { class: "dot", x: at(value) - 1.5, width: 3, y: 1.5, height: 9 }));
+  picture.append(draw("rect", { class: "dot", x: at(value) - 0.7, width: 1.4, y: 0.5, height: 11 }));
   return picture;
 }
 
@@ -58,8 +58,8 @@ const worthOf = (row) => {
 const columns = [
   { name: "Change", key: (row) => row.title.toLowerCase() },
   ...data.columns.map((column) => ({
-    name: `${column.size}: ${data.texts[column.text].title}`,
-    title: `${data.texts[column.text].about} ${sizeName(column.size)}, ${data.sizes[column.size].steps} steps.`,
+    name: `${column.size}: ${data.texts[column.text].title}${column.base === "modern" ? "" : `, base ${column.base}`}`,
+    title: `${data.texts[column.text].about} ${sizeName(column.size)}, ${data.sizes[column.size].steps} steps. Against ${data.bases[column.base]}.`,
     key: (row) => cellOf(row, column)?.difference.value ?? null,
     show: (row) => (cellOf(row, column) ? button(cellOf(row, column)) : ""),
   })),
@@ -70,20 +70,21 @@ const columns = [
   { name: "With size", title: "Does the gain grow with size?", key: (row) => trendOf(row)?.gain_per_decade.value ?? null, show: (row) => trendOf(row)?.trend ?? "" },
   { name: "Parameters", number: true, key: (row) => first(row)?.parameters ?? null, show: (row) => percent(first(row)?.parameters ?? null) },
   { name: "FLOPs", number: true, key: (row) => first(row)?.flops ?? null, show: (row) => percent(first(row)?.flops ?? null) },
-  { name: "Speed", title: "Tokens per second of this implementation, runs side by side.", number: true, key: (row) => first(row)?.speed ?? null, show: (row) => percent(first(row)?.speed ?? null) },
+  { name: "Speed", title: "Tokens per second of this implementation; rough, because runs shared the machine with more or fewer others.", number: true, key: (row) => first(row)?.speed ?? null, show: (row) => percent(first(row)?.speed ?? null) },
   { name: "Year", number: true, key: (row) => row.year, show: (row) => String(row.year) },
 ];
 
 const lines = new Map();
 for (const row of data.rows) {
-  const about = `${row.slot.replace("model.", "")} · ${row.kind}${row.untestable ? " · claim not testable here" : ""}`;
+  const about = `${row.role === "row" ? `${row.slot.replace("model.", "")} · ${row.kind}` : row.role === "leak" ? "positive control" : row.role}${row.untestable ? " · claim not testable here" : ""}`;
   const name = make("th", { scope: "row" }, row.title, make("span", { class: "about" }, about));
   const cells = columns.slice(1).map((column) => make("td", column.number ? { class: "number" } : {}, column.show(row)));
   lines.set(row.name, make("tr", {}, name, ...cells));
 }
 
 const body = make("tbody");
-const state = { column: 1, up: true };
+const judged = data.columns.map((column) => data.rows.filter((row) => (cellOf(row, column)?.word ?? "open") !== "open").length);
+const state = { column: 1 + judged.indexOf(Math.max(...judged)), up: true };
 const heads = columns.map((column, number) =>
   make("th", { scope: "col", title: column.title ?? null, class: column.number ? "number" : null },
     make("button", { type: "button", onclick: () => sortBy(number) }, column.name)));
@@ -169,7 +170,7 @@ function part(title, ...content) {
 
 function open(cell) {
   const row = byRow.get(cell.row);
-  const cost = [["parameters", cell.parameters], ["FLOPs of a step", cell.flops], ["tokens per second here", cell.speed]]
+  const cost = [["parameters", cell.parameters], ["FLOPs of a step", cell.flops], ["tokens per second (rough: runs shared the machine)", cell.speed]]
     .filter(([, ratio]) => ratio !== null).map(([name, ratio]) => `${name} ${percent(ratio)}`).join(", ");
   const matched = Object.entries(cell.matched).map(([key, value]) => `${key} = ${value}`).join(", ");
   const content = make("div", { class: cell.word.replace(" ", "-") }, ...[dots(cell)].filter(Boolean));
@@ -181,7 +182,8 @@ function open(cell) {
     ...part("Claim", `${row.claim} (${row.source}; about ${row.kind})`, row.equation ? make("p", {}, make("code", {}, row.equation)) : null,
       row.deviations ? `Ours: ${row.deviations}` : null, row.untestable ? `Not testable at this size: ${row.untestable}` : null),
     ...part("Every run: loss in nats per byte", Object.keys(cell.seeds).length ? content : null),
-    ...part("Learning rate", cell.files.length ? `Rate ×${cell.rate}: ${cell.rate_note}.` : null, cell.rate_curve ? rateCurve(cell.rate_curve) : null),
+    ...part("Learning rate", cell.files.length ? `Rate ×${cell.rate}: ${cell.rate_note}.` : null, cell.rate_curve ? rateCurve(cell.rate_curve) : null,
+      cell.rate_curve ? `The mean loss stays within 0.05 of the best over ${cell.rate_curve.working_doublings} doublings of the rate, of those tried.` : null),
     ...part("Worth", cell.worth ? cell.worth.sentence : null),
     ...part("With size", cell.trend ? cell.trend.sentence : null),
     ...part("Cost, against the baseline", cost ? `${cost}.${matched ? ` To equal parameters: ${matched}.` : ""}` : null),
@@ -189,7 +191,7 @@ function open(cell) {
     ...part("Run it", make("pre", {}, cell.command)),
     ...part("Records", cell.files.length ? `${cell.files.join(", ")}; machine ${cell.machine}: ${Object.values(data.machines[cell.machine] ?? {}).filter((one) => typeof one === "string").join(", ")}` : null),
     ...part("Citation", row.bibtex ? make("pre", {}, row.bibtex) : null));
-  history.replaceState(null, "", `#${cell.row}/${cell.text}/${cell.size}`);
+  history.replaceState(null, "", `#${cell.row}/${cell.text}/${cell.size}/${cell.base}`);
   dialog.showModal();
 }
 
@@ -197,7 +199,7 @@ function open(cell) {
 
 const s = data.summary;
 const says = [
-  `${s.rows} changes judged in ${s.cells} cells from ${s.runs} runs, each against the same baseline (${data.baseline}). A bar is the corrected 95 % interval of the difference in nats per byte, left is better; the band is the margin of ${data.margin}.`,
+  `${s.rows} published ${s.rows === 1 ? "change" : "changes"} and the controls, ${s.cells} cells judged from ${s.runs} runs, against one baseline (${data.bases.modern}). A bar is the corrected 95 % interval of the difference in nats per byte, left is better; the band is the margin of ${data.margin}.`,
   `Controls: ${s.placebo_false_words} of ${s.placebo_cells} placebo cells got a word; ${s.rulers_found} of ${s.ruler_cells} ruler cells were found; ${s.controls_invalid} of ${s.control_cells} positive controls are invalid. By chance alone about ${s.expected_false_words} words would be false.`,
   "Small models, few steps, three texts: a word says whether a change did something here, not whether it is good.",
 ];

@@ -1,7 +1,7 @@
 """The built-in corpora: the prose of the docstrings of Python's standard library, as one text of blocks; and its source files.
 
 Read from the source files of the running interpreter without importing them; so it needs no download, and differs between
-Python versions. Only paragraphs of prose are kept (no examples, signatures or tables), each once, in a fixed order.
+Python versions. Only paragraphs of prose are read (no examples, signatures or tables), each once, in a fixed order.
 """
 
 from __future__ import annotations

@@ -73,7 +73,6 @@ def fits(model: Transformer) -> bool:
         and not torch.is_autocast_enabled("cuda")
         and model.dims.width <= WIDEST
         and model.dims.head_width <= WIDEST_HEAD
-        and model.dims.attention_width == model.dims.width
         and type(model.stack) is Plain  # what other stacks do between the layers has no kernel
         and all(_block_fits(block) for block in model.blocks)
         and type(model.final_norm) in (LayerNorm, RMSNorm)

@@ -74,5 +74,5 @@ class Borrowed(SoftmaxMixer):
         q_BHTE = split_heads(self.to_query(x_BTD), self.heads)
         q_BHTE = self.query(positions.rotate(self.qk(q_BHTE, q_BHTE)[0], position_ids_BT))
         lent = attention_context.borrowed_keys
-        bias_BHTS = positions.bias(position_ids_BT, lent.k_BHSE.shape[2])
+        bias_BHTS = lent.visible.bias_of_keys(positions.bias, position_ids_BT, lent.k_BHSE.shape[2])
         return self.attend(q_BHTE, lent.k_BHSE, self.value(lent.v_BHSE), lent.visible, bias_BHTS, scale=self.scale)

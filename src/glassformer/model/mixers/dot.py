@@ -18,7 +18,7 @@ from glassformer.model.attention import split_heads
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.initialisation import keyed, start
-from glassformer.model.kv_cache import KVCache
+from glassformer.model.kv_cache import CachePlacement, KVCache, RingCache
 from glassformer.model.slots import (
     MIXERS,
     NORMALISERS,
@@ -42,6 +42,9 @@ from glassformer.model.slots import (
 )
 from glassformer.model.softmax_mixer import SoftmaxMixer
 from glassformer.model.tap import BY_HEAD, Tap
+
+RING_PAYS = 4
+"""From a capacity of so many windows on, the cache is a ring. A row of it cannot go back, so shorter ones keep all keys."""
 
 
 class DotSettings(MixerConfig):
@@ -107,6 +110,10 @@ class DotSettings(MixerConfig):
     def cache_width(self, dims: Dims) -> int:
         return 2 * self._inner(dims).kv_heads * dims.head_width
 
+    def cache_positions(self, capacity: int) -> int:
+        ring = self.window is not None and capacity >= RING_PAYS * self.window
+        return self.window or capacity if ring else capacity
+
     def has_bias(self, dims: Dims) -> bool:
         """Whether queries, keys and values have biases."""
         return dims.bias if self.bias is None else self.bias
@@ -165,7 +172,7 @@ class Dot(SoftmaxMixer):
         self.register_buffer("masked_S", masked_S, persistent=False)
 
     def forward(
-        self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: KVCache | None
+        self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: KVCache | RingCache | None
     ) -> Tensor:
         position_ids_BT = attention_context.query_position_ids(x_BTD.shape[1], x_BTD.device)
         q_BTD, k_BTG, v_BTG = self.qkv(x_BTD).split(self.sizes, dim=-1)
@@ -174,13 +181,21 @@ class Dot(SoftmaxMixer):
         k_BGSE = self.key(positions.rotate(k_BGSE, position_ids_BT))
         v_BGSE = self.values(split_heads(v_BTG, self.kv_heads), x_BTD, attention_context.ids_BT)
         v_BGSE = self.value(attention_context.with_values(v_BGSE))
-        if cache is not None:
+        visible = attention_context.within(self.window).without_keys(self.masked_S)
+        if isinstance(cache, RingCache):
+            k_BGSE, v_BGSE, at_BS = cache.extend(k_BGSE, v_BGSE)
+            visible = replace(visible, key_position_ids_BS=at_BS, num_positions=cache.num_positions)
+        elif cache is not None:
             k_BGSE, v_BGSE = cache.extend("key", k_BGSE), cache.extend("value", v_BGSE)
         k_BHSE, v_BHSE = (self.for_every_head(shared) for shared in (k_BGSE, v_BGSE))
-        bias_BHTS = positions.bias(position_ids_BT, k_BHSE.shape[2])
-        visible = attention_context.within(self.window).without_keys(self.masked_S)
+        bias_BHTS = visible.bias_of_keys(positions.bias, position_ids_BT, k_BHSE.shape[2])
         attention_context.lend_keys(k_BHSE, v_BHSE, visible)
         return self.output(self.attend(q_BHTE, k_BHSE, v_BHSE, visible, bias_BHTS, scale=self.scale), x_BTD)
+
+    def new_cache(self, placement: CachePlacement) -> KVCache | RingCache:
+        if self.window is not None and placement.capacity >= RING_PAYS * self.window:
+            return RingCache(placement, self.window)
+        return KVCache(placement)
 
     @property
     def is_plain(self) -> bool:

@@ -13,7 +13,7 @@ from glassformer.model.attention import attention_scores, split_heads
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.initialisation import start
-from glassformer.model.kv_cache import KVCache
+from glassformer.model.kv_cache import CachePlacement, RecurrentCache
 from glassformer.model.mixers.forgetting import running_sum
 from glassformer.model.slots import MIXERS, Mixer, MixerConfig, Positions
 from glassformer.model.tap import BY_HEAD, PATTERN, Tap
@@ -29,7 +29,7 @@ class GatedDeltaConfig(MixerConfig):
 
     In its quadratic form: S is a sum of u k', faded, with u = b (v - what S holds for k), a triangular system for all tokens at
     once. Each head is then normed and gated by silu(x G). The paper's short convolutions are left out. It reads from left to
-    right in an encoder, too. Cost: one product more than softmax attention, and the system; the cache is keys and values.
+    right in an encoder, too. Cost: one product more than softmax attention, and the system; the cache is S.
     """
 
     def build(self, dims: Dims) -> GatedDelta:
@@ -49,7 +49,10 @@ class GatedDeltaConfig(MixerConfig):
         return super().backward_flops(dims, batch, length) - running_sums + system
 
     def cache_width(self, dims: Dims) -> int:
-        return 2 * dims.width + 2 * dims.heads
+        return dims.width * dims.head_width
+
+    def cache_positions(self, capacity: int) -> int:
+        return 1
 
 
 @final
@@ -62,26 +65,46 @@ class GatedDelta(Mixer):
         self.rates = start(nn.Linear(dims.width, 2 * dims.heads, bias=dims.bias), "rates")
         self.query, self.key, self.value, self.pattern = Tap(BY_HEAD), Tap(BY_HEAD), Tap(BY_HEAD), Tap(PATTERN, averages=False)
 
+    def new_cache(self, placement: CachePlacement) -> RecurrentCache:
+        return RecurrentCache(placement)
+
     def forward(
-        self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: KVCache | None
+        self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: RecurrentCache | None
     ) -> Tensor:
-        q_BHTE, k_BHSE, v_BHSE = (split_heads(part, self.heads) for part in self.qkv(x_BTD).chunk(3, dim=-1))
-        q_BHTE, k_BHSE = self.query(F.normalize(q_BHTE, dim=-1)), self.key(F.normalize(k_BHSE, dim=-1))
-        v_BHSE, rates_BHS2 = self.value(v_BHSE), split_heads(self.rates(x_BTD), self.heads)
-        if cache is not None:
-            k_BHSE, v_BHSE = cache.extend("key", k_BHSE), cache.extend("value", v_BHSE)
-            rates_BHS2 = cache.extend("rates", rates_BHS2)
-        position_ids_BT = attention_context.query_position_ids(x_BTD.shape[1], x_BTD.device)
+        q_BHTE, k_BHTE, v_BHTE = (split_heads(part, self.heads) for part in self.qkv(x_BTD).chunk(3, dim=-1))
+        q_BHTE, k_BHTE = self.query(F.normalize(q_BHTE, dim=-1)), self.key(F.normalize(k_BHTE, dim=-1))
+        v_BHTE, rates_BHT2 = self.value(v_BHTE), split_heads(self.rates(x_BTD), self.heads)
         backwards = replace(attention_context, causal=True, prefix_lengths_B=None)
-        log_a_BHS1 = F.logsigmoid(rates_BHS2[..., :1]) / SLOWNESS
-        total_BHS1 = running_sum(backwards.without_padding(log_a_BHS1))
-        b_BHS1 = backwards.without_padding(torch.sigmoid(rates_BHS2[..., 1:]))
-        u_BHSE = self.corrected(k_BHSE, v_BHSE, b_BHS1, total_BHS1, replace(backwards, position_ids_BT=None))
-        at_query = position_ids_BT[:, None, :, None].expand(len(total_BHS1), self.heads, -1, -1)
-        scores_BHTS = attention_scores(q_BHTE, k_BHSE, scale=1.0)
-        pattern_BHTS = self.pattern(scores_BHTS * faded(total_BHS1.gather(2, at_query), total_BHS1, backwards))
-        z_BHTE = F.rms_norm(pattern_BHTS @ u_BHSE, (v_BHSE.shape[-1],), eps=1e-6)
+        log_a_BHT1 = backwards.without_padding(F.logsigmoid(rates_BHT2[..., :1]) / SLOWNESS)
+        b_BHT1 = backwards.without_padding(torch.sigmoid(rates_BHT2[..., 1:]))
+        if cache is None or cache.begins:
+            total_BHT1 = running_sum(log_a_BHT1)
+            u_BHTE = self.corrected(k_BHTE, v_BHTE, b_BHT1, total_BHT1, replace(backwards, position_ids_BT=None))
+            scores_BHTS = attention_scores(q_BHTE, k_BHTE, scale=1.0)
+            pattern_BHTS = self.pattern(scores_BHTS * faded(total_BHT1, total_BHT1, backwards))
+            z_BHTE = pattern_BHTS @ u_BHTE
+            if cache is not None:
+                left_BHT1 = torch.exp(total_BHT1[:, :, -1:] - total_BHT1)
+                cache.write("memory", (left_BHT1 * k_BHTE).transpose(2, 3) @ u_BHTE)
+        else:
+            z_BHTE = self.recur(q_BHTE, k_BHTE, v_BHTE, b_BHT1, log_a_BHT1.exp(), cache)
+        z_BHTE = F.rms_norm(z_BHTE, (v_BHTE.shape[-1],), eps=1e-6)
         return z_BHTE * F.silu(split_heads(self.gate(x_BTD), self.heads))
+
+    @staticmethod
+    def recur(q_BHTE: Tensor, k_BHTE: Tensor, v_BHTE: Tensor, b_BHT1: Tensor, a_BHT1: Tensor, cache: RecurrentCache) -> Tensor:
+        """The same token by token: the recurrence as it is written above, with S transposed."""
+        _, heads, length, width = q_BHTE.shape
+        memory_BHEE, read = cache.read("memory", q_BHTE, heads, width, width), []
+        for at in range(length):
+            q_BH1E, k_BH1E, v_BH1E, b_BH11, a_BH11 = (
+                each[:, :, at : at + 1] for each in (q_BHTE, k_BHTE, v_BHTE, b_BHT1, a_BHT1)
+            )
+            memory_BHEE = a_BH11 * memory_BHEE
+            memory_BHEE = memory_BHEE + k_BH1E.transpose(2, 3) @ (b_BH11 * (v_BH1E - k_BH1E @ memory_BHEE))
+            read.append(q_BH1E @ memory_BHEE)
+        cache.write("memory", memory_BHEE)
+        return torch.cat(read, dim=2)
 
     @staticmethod
     def corrected(

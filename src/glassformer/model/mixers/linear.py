@@ -1,7 +1,8 @@
-"""Linear attention: weights are products of positive features, so a running sum could take the place of all keys."""
+"""Linear attention: weights are products of positive features, so a running sum takes the place of all keys in generation."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, final
 
 import torch.nn.functional as F
@@ -11,7 +12,7 @@ from glassformer.model.attention import split_heads
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.initialisation import start
-from glassformer.model.kv_cache import KVCache
+from glassformer.model.kv_cache import CachePlacement, RecurrentCache
 from glassformer.model.slots import MIXERS, Mixer, MixerConfig, Positions
 from glassformer.model.tap import BY_HEAD, PATTERN, Tap
 
@@ -21,7 +22,7 @@ from glassformer.model.tap import BY_HEAD, PATTERN, Tap
 class LinearConfig(MixerConfig):
     """phi(q) phi(k) over its sum, phi = elu + 1: attention without a softmax (Katharopoulos et al. 2020).
 
-    In its quadratic form, as cost and cache are here those of softmax attention; by running sums both would be linear.
+    Training is in the quadratic form, at the cost of softmax attention; the cache is a running sum of phi(k) v' and of phi(k).
     Positions that turn are not accepted: they would make features negative.
     """
 
@@ -36,6 +37,12 @@ class LinearConfig(MixerConfig):
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         return matmul_flops(batch * length, dims.width, 3 * dims.width) + 2 * matmul_flops(batch, length, length, dims.width)
 
+    def cache_width(self, dims: Dims) -> int:
+        return dims.width * (dims.head_width + 1)
+
+    def cache_positions(self, capacity: int) -> int:
+        return 1
+
 
 @final
 class LinearAttention(Mixer):
@@ -45,16 +52,28 @@ class LinearAttention(Mixer):
         self.qkv = start(nn.Linear(dims.width, 3 * dims.width, bias=dims.bias), "qkv")
         self.query, self.key, self.value, self.pattern = Tap(BY_HEAD), Tap(BY_HEAD), Tap(BY_HEAD), Tap(PATTERN)
 
+    def new_cache(self, placement: CachePlacement) -> RecurrentCache:
+        return RecurrentCache(placement)
+
     def forward(
-        self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: KVCache | None
+        self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: RecurrentCache | None
     ) -> Tensor:
-        q_BHTE, k_BHSE, v_BHSE = (split_heads(part, self.heads) for part in self.qkv(x_BTD).chunk(3, dim=-1))
-        q_BHTE, k_BHSE, v_BHSE = self.query(F.elu(q_BHTE) + 1), self.key(F.elu(k_BHSE) + 1), self.value(v_BHSE)
-        if cache is not None:
-            k_BHSE, v_BHSE = cache.extend("key", k_BHSE), cache.extend("value", v_BHSE)
-        weight_BHTS = q_BHTE @ k_BHSE.transpose(-1, -2)
-        mask = attention_context.attention_mask(q_BHTE.shape[2], k_BHSE.shape[2], x_BTD.device)
+        q_BHTE, k_BHTE, v_BHTE = (split_heads(part, self.heads) for part in self.qkv(x_BTD).chunk(3, dim=-1))
+        q_BHTE, k_BHTE, v_BHTE = self.query(F.elu(q_BHTE) + 1), self.key(F.elu(k_BHTE) + 1), self.value(v_BHTE)
+        weight_BHTS = q_BHTE @ k_BHTE.transpose(-1, -2)
+        among_these = attention_context if cache is None else replace(attention_context, position_ids_BT=None)
+        mask = among_these.attention_mask(q_BHTE.shape[2], k_BHTE.shape[2], x_BTD.device)
         if mask is not None:
             weight_BHTS = weight_BHTS.masked_fill(~mask, 0.0)
-        pattern_BHTS = weight_BHTS / weight_BHTS.sum(dim=-1, keepdim=True).clamp(min=1e-6)  # who sees nothing gets zeros
-        return self.pattern(pattern_BHTS) @ v_BHSE
+        total_BHT1 = weight_BHTS.sum(dim=-1, keepdim=True)
+        if cache is None:
+            pattern_BHTS = weight_BHTS / total_BHT1.clamp(min=1e-6)  # who sees nothing gets zeros
+            return self.pattern(pattern_BHTS) @ v_BHTE
+        width = q_BHTE.shape[-1]
+        products_BHEE = cache.read("products", q_BHTE, self.heads, width, width)
+        keys_BHE1 = cache.read("keys", q_BHTE, self.heads, width, 1)
+        total_BHT1 = (total_BHT1 + q_BHTE @ keys_BHE1).clamp(min=1e-6)
+        z_BHTE = (weight_BHTS @ v_BHTE + q_BHTE @ products_BHEE) / total_BHT1
+        cache.write("products", products_BHEE + k_BHTE.transpose(2, 3) @ v_BHTE)
+        cache.write("keys", keys_BHE1 + k_BHTE.sum(dim=2).unsqueeze(-1))
+        return z_BHTE

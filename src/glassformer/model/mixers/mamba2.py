@@ -15,7 +15,7 @@ from glassformer.model.attention import split_heads
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.initialisation import start
-from glassformer.model.kv_cache import KVCache
+from glassformer.model.kv_cache import CachePlacement, RecurrentCache
 from glassformer.model.mixers.forgetting import running_sum
 from glassformer.model.mixers.gated_delta import faded
 from glassformer.model.slots import MIXERS, Mixer, MixerConfig, Positions
@@ -29,7 +29,7 @@ class Mamba2Config(MixerConfig):
 
     x, b and c pass a causal convolution of ``kernel`` tokens and silu; d (the step) is a softplus; y is gated by silu(z) and
     normed. b and c are one for all heads, with ``state`` numbers each. The heads side by side are as wide as the model, where
-    the paper's are twice that. It reads from left to right in an encoder, too. The cache holds what the convolution reads.
+    the paper's are twice that. It reads from left to right in an encoder, too. The cache is h and what the convolution reads.
     """
 
     examples: ClassVar[tuple[dict[str, Any], ...]] = ({"state": 5}, {"kernel": 2})
@@ -61,7 +61,10 @@ class Mamba2Config(MixerConfig):
         return super().backward_flops(dims, batch, length) - matmul_flops(batch, dims.heads, length, length)
 
     def cache_width(self, dims: Dims) -> int:
-        return dims.width + 2 * self.state + dims.heads
+        return dims.width * self.state + (self.kernel - 1) * (dims.width + 2 * self.state)
+
+    def cache_positions(self, capacity: int) -> int:
+        return 1
 
 
 @final
@@ -85,26 +88,50 @@ class Mamba2(Mixer):
         steps_H += torch.log(-torch.expm1(-steps_H))  # the inverse of softplus
         nn.init.ones_(self.skip_H)
 
+    def new_cache(self, placement: CachePlacement) -> RecurrentCache:
+        return RecurrentCache(placement)
+
     def forward(
-        self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: KVCache | None
+        self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: RecurrentCache | None
     ) -> Tensor:
-        gate_BTD, read_BSC, step_BSH = self.project(x_BTD).split(self.sizes, dim=-1)
-        read_B1SC, step_BHS1 = read_BSC.unsqueeze(1), split_heads(step_BSH, self.heads)
-        if cache is not None:
-            read_B1SC, step_BHS1 = cache.extend("read", read_B1SC), cache.extend("step", step_BHS1)
+        gate_BTD, read_BTC, step_BTH = self.project(x_BTD).split(self.sizes, dim=-1)
         backwards = replace(attention_context, causal=True, prefix_lengths_B=None)
-        convolved_BSC = F.silu(self.convolve(backwards.without_padding(read_B1SC).squeeze(1), attention_context))
-        x_BSD, b_BSN, c_BSN = convolved_BSC.split(self.read, dim=-1)
-        x_BHSE = self.value(split_heads(x_BSD, self.heads))
-        step_BHS1 = backwards.without_padding(F.softplus(step_BHS1 + self.step_bias_H[:, None, None]))
-        total_BHS1 = running_sum(-self.log_a_H.exp()[:, None, None] * step_BHS1)
-        position_ids_BT = attention_context.query_position_ids(x_BTD.shape[1], x_BTD.device).expand(len(x_BTD), -1)
-        c_B1TN = _at(c_BSN.unsqueeze(1), position_ids_BT)
-        scores_B1TS = c_B1TN @ b_BSN.unsqueeze(1).transpose(-1, -2)
-        pattern_BHTS = self.pattern(scores_B1TS * faded(_at(total_BHS1, position_ids_BT), total_BHS1, backwards))
-        y_BHTE = pattern_BHTS @ (step_BHS1 * x_BHSE) + self.skip_H[:, None, None] * _at(x_BHSE, position_ids_BT)
+        read_BTC = backwards.without_padding(read_BTC.unsqueeze(1)).squeeze(1)
+        before = 0 if cache is None else len(self.kernel_KC) - 1
+        if cache is not None:
+            read_BTC = torch.cat([cache.read("read", read_BTC, before, read_BTC.shape[-1]), read_BTC], dim=1)
+            cache.write("read", read_BTC[:, read_BTC.shape[1] - before :])
+        convolved_BTC = F.silu(self.convolve(read_BTC, attention_context)[:, before:])
+        x_BTD_, b_BTN, c_BTN = convolved_BTC.split(self.read, dim=-1)
+        x_BHTE, b_B1TN, c_B1TN = self.value(split_heads(x_BTD_, self.heads)), b_BTN.unsqueeze(1), c_BTN.unsqueeze(1)
+        step_BHT1 = split_heads(step_BTH, self.heads) + self.step_bias_H[:, None, None]
+        step_BHT1 = backwards.without_padding(F.softplus(step_BHT1))
+        log_a_BHT1, written_BHTE = -self.log_a_H.exp()[:, None, None] * step_BHT1, step_BHT1 * x_BHTE
+        if cache is None or cache.begins:
+            total_BHT1 = running_sum(log_a_BHT1)
+            scores_B1TS = c_B1TN @ b_B1TN.transpose(-1, -2)
+            pattern_BHTS = self.pattern(scores_B1TS * faded(total_BHT1, total_BHT1, backwards))
+            y_BHTE = pattern_BHTS @ written_BHTE
+            if cache is not None:
+                left_BHT1 = torch.exp(total_BHT1[:, :, -1:] - total_BHT1)
+                cache.write("state", (left_BHT1 * b_B1TN).transpose(2, 3) @ written_BHTE)
+        else:
+            y_BHTE = self.recur(b_B1TN, c_B1TN, written_BHTE, log_a_BHT1.exp(), cache)
+        y_BHTE = y_BHTE + self.skip_H[:, None, None] * x_BHTE
         y_BTD = y_BHTE.transpose(1, 2).flatten(-2) * F.silu(gate_BTD)
         return split_heads(self.norm(y_BTD).to(x_BTD.dtype), self.heads)
+
+    @staticmethod
+    def recur(b_B1TN: Tensor, c_B1TN: Tensor, written_BHTE: Tensor, a_BHT1: Tensor, cache: RecurrentCache) -> Tensor:
+        """The same token by token: h = a h + b x', y = c h."""
+        _, heads, length, width = written_BHTE.shape
+        state_BHNE, read = cache.read("state", written_BHTE, heads, b_B1TN.shape[-1], width), []
+        for at in range(length):
+            b_B11N, c_B11N, x_BH1E, a_BH11 = (each[:, :, at : at + 1] for each in (b_B1TN, c_B1TN, written_BHTE, a_BHT1))
+            state_BHNE = a_BH11 * state_BHNE + b_B11N.transpose(2, 3) @ x_BH1E
+            read.append(c_B11N @ state_BHNE)
+        cache.write("state", state_BHNE)
+        return torch.cat(read, dim=2)
 
     def convolve(self, read_BSC: Tensor, attention_context: AttentionContext) -> Tensor:
         """Each channel's weighted sum over the last tokens of its own document."""
@@ -118,9 +145,3 @@ class Mamba2(Mixer):
                 earlier_BSC = earlier_BSC * same_BS.unsqueeze(-1)
             convolved_BSC = convolved_BSC + weight_C * earlier_BSC
         return convolved_BSC
-
-
-def _at(x_BHSE: Tensor, position_ids_BT: Tensor) -> Tensor:
-    """The vectors at the queries' positions."""
-    index = position_ids_BT[:, None, :, None].expand(-1, x_BHSE.shape[1], -1, x_BHSE.shape[3])
-    return x_BHSE.gather(2, index)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, final
 
 import torch
@@ -12,7 +13,7 @@ from glassformer.model.attention import attention_scores, split_heads
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.initialisation import start
-from glassformer.model.kv_cache import KVCache
+from glassformer.model.kv_cache import CachePlacement, RecurrentCache
 from glassformer.model.slots import MIXERS, Mixer, MixerConfig, Positions
 from glassformer.model.tap import BY_HEAD, PATTERN, Tap
 
@@ -23,7 +24,7 @@ class RetentionConfig(MixerConfig):
     """norm((Q K' * D) V) * silu(X G), D = g^distance with g = 1 - 2^(-5 - head) (RetNet, Sun et al. 2023).
 
     In its parallel form; each head's output is divided by its root mean square (which makes the paper's further divisors
-    of the scores unnecessary). Cost: softmax attention's and one map, the gate; the cache is one of keys and values.
+    of the scores unnecessary). Cost: softmax attention's and one map, the gate; the cache is the sum of k v', faded.
     """
 
     accepts_positions: ClassVar[frozenset[str]] = frozenset({"nothing", "embedding", "rotation"})
@@ -36,6 +37,12 @@ class RetentionConfig(MixerConfig):
 
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         return matmul_flops(batch * length, dims.width, 4 * dims.width) + 2 * matmul_flops(batch, length, length, dims.width)
+
+    def cache_width(self, dims: Dims) -> int:
+        return dims.width * dims.head_width
+
+    def cache_positions(self, capacity: int) -> int:
+        return 1
 
 
 @final
@@ -51,21 +58,37 @@ class Retention(Mixer):
         fading_H = torch.log1p(-(2.0 ** -(5 + torch.arange(dims.heads).double()))).to(torch.get_default_dtype())
         self.register_buffer("fading_H", fading_H, persistent=False)
 
+    def new_cache(self, placement: CachePlacement) -> RecurrentCache:
+        return RecurrentCache(placement)
+
     def forward(
-        self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: KVCache | None
+        self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: RecurrentCache | None
     ) -> Tensor:
         position_ids_BT = attention_context.query_position_ids(x_BTD.shape[1], x_BTD.device)
-        q_BHTE, k_BHSE, v_BHSE = (split_heads(part, self.heads) for part in self.qkv(x_BTD).chunk(3, dim=-1))
+        q_BHTE, k_BHTE, v_BHTE = (split_heads(part, self.heads) for part in self.qkv(x_BTD).chunk(3, dim=-1))
         q_BHTE = self.query(positions.rotate(q_BHTE, position_ids_BT))
-        k_BHSE, v_BHSE = self.key(positions.rotate(k_BHSE, position_ids_BT)), self.value(v_BHSE)
-        if cache is not None:
-            k_BHSE, v_BHSE = cache.extend("key", k_BHSE), cache.extend("value", v_BHSE)
-        num_keys = k_BHSE.shape[2]
-        distance_B1TS = (position_ids_BT[:, None, :, None] - torch.arange(num_keys, device=x_BTD.device)).abs()
+        k_BHTE, v_BHTE = self.key(positions.rotate(k_BHTE, position_ids_BT)), self.value(v_BHTE)
+        length = x_BTD.shape[1]
+        among_these = attention_context if cache is None else replace(attention_context, position_ids_BT=None)
+        at_BT = among_these.query_position_ids(length, x_BTD.device)
+        distance_B1TS = (at_BT[:, None, :, None] - torch.arange(length, device=x_BTD.device)).abs()
         decay_BHTS = torch.exp(self.fading_H[:, None, None] * distance_B1TS)
-        mask = attention_context.attention_mask(q_BHTE.shape[2], num_keys, x_BTD.device)
+        mask = among_these.attention_mask(length, length, x_BTD.device)
         if mask is not None:
             decay_BHTS = decay_BHTS.masked_fill(~mask, 0.0)
-        pattern_BHTS = self.pattern(attention_scores(q_BHTE, k_BHSE) * decay_BHTS.to(q_BHTE.dtype))
-        z_BHTE = F.rms_norm(pattern_BHTS @ v_BHSE, (v_BHSE.shape[-1],), eps=1e-6)
+        pattern_BHTS = self.pattern(attention_scores(q_BHTE, k_BHTE) * decay_BHTS.to(q_BHTE.dtype))
+        z_BHTE = pattern_BHTS @ v_BHTE
+        if cache is not None:
+            z_BHTE = z_BHTE + self.remembered(q_BHTE, k_BHTE, v_BHTE, cache)
+        z_BHTE = F.rms_norm(z_BHTE, (v_BHTE.shape[-1],), eps=1e-6)
         return z_BHTE * F.silu(split_heads(self.gate(x_BTD), self.heads))
+
+    def remembered(self, q_BHTE: Tensor, k_BHTE: Tensor, v_BHTE: Tensor, cache: RecurrentCache) -> Tensor:
+        """What the tokens before these add to each of them; these are added to what is remembered."""
+        length, width = q_BHTE.shape[2:]
+        memory_BHEE = cache.read("memory", q_BHTE, self.heads, width, width)
+        since_T1 = torch.arange(1, length + 1, device=q_BHTE.device).unsqueeze(-1)
+        faded_HT1 = torch.exp(self.fading_H[:, None, None] * since_T1).to(q_BHTE.dtype)
+        until_HT1 = torch.exp(self.fading_H[:, None, None] * (length - since_T1)).to(q_BHTE.dtype)
+        cache.write("memory", faded_HT1[:, -1:] * memory_BHEE + (until_HT1 * k_BHTE).transpose(2, 3) @ v_BHTE)
+        return faded_HT1 * attention_scores(q_BHTE, memory_BHEE.transpose(2, 3))

@@ -51,11 +51,13 @@ def plan_studies(
     set: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
     out: Path | str | None = None,
+    pieces: int = 1,
 ) -> list[PlannedStudy]:
     """One study; several where a plan has ``bases`` or ``sizes``, or ``also`` adds recipes that get the same changes.
 
     ``settings``: keys of the plan that replace the plan's own; None means as the plan says. ``set``: recipe keys of every
-    variant. ``confirm``: a finished study, whose winner is tested again.
+    variant. ``confirm``: a finished study, whose winner is tested again. ``pieces``: of a batch, where trials run on several
+    processes: recorded in the plan, because the bits depend on it; a recipe's own ``training.pieces`` stands.
     """
     recipe_keys, settings = dict(set or {}), {key: value for key, value in (settings or {}).items() if value is not None}
     if confirm is not None:
@@ -77,7 +79,10 @@ def plan_studies(
         )
     sources = [(one, _written_plans(one)) for one in (source, *also)]
     written = [(one, plan, size, len({size for _, size in several})) for one, several in sources for plan, size in several]
-    plans = [_resolved_plan(one, plan, vary, cross=cross, set=recipe_keys, settings=settings) for one, plan, *_ in written]
+    plans = [
+        _resolved_plan(one, plan, vary, cross=cross, set=recipe_keys, settings=settings, pieces=pieces)
+        for one, plan, *_ in written
+    ]
     if len(plans) == 1:
         ((plan, resolve, notes),) = plans
         folder = _default_folder(source, plan, resolve) if out is None else StudyDirectory(Path(out))
@@ -238,6 +243,7 @@ def _resolved_plan(
     cross: bool,
     set: Mapping[str, Any],
     settings: Mapping[str, Any],
+    pieces: int = 1,
 ) -> tuple[StudyPlan, Resolve, tuple[str, ...]]:
     """The plan with its settings, the function that resolves its recipes, and notes to print."""
     values: dict[str, Any]
@@ -262,6 +268,8 @@ def _resolved_plan(
     chosen_here = written is None and RATE not in set
     plan = StudyPlan.parse({**values, **settings, "set": {**values["set"], **set}})
     resolve = _resolver(plan.base)
+    if pieces > 1 and resolve(plan.set)["training"].get("pieces") is None:
+        plan = plan.model_copy(update={"set": {**plan.set, "training.pieces": pieces}})
     plan, repeats = without_repeats(plan, resolve)
     objective = Recipe.parse(resolve(plan.set)).objective
     plan = plan.with_metric(objective.metrics)

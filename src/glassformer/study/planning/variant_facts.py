@@ -88,6 +88,10 @@ class Facts:
         found = {key: answer[key] for key in measured if key in answer}
         return replace(self, leak=leak or self.leak, **{key: answer[key] for key in keys}, **found)
 
+    def uninspected(self, reason: str) -> Facts:
+        """A copy of a change that could not even be inspected: it costs its own verdict, and is not trained."""
+        return replace(self, leak=reason, check=CheckReport("", cannot_tell={"state": reason}).to_dict())
+
     @property
     def adapted(self) -> dict[str, Any]:
         """The settings from matching and tuning."""

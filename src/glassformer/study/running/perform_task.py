@@ -201,6 +201,8 @@ def resume_or_train(values: dict[str, Any], directory: RunDirectory) -> Run:
     recipe = Recipe.parse(values["recipe"])
     if values["store"]:
         provide_parent(recipe, directory, allow_leaks=values["allow_leaks"])
+    if values.get("processes", 1) > 1:
+        return _train_on_processes(values, recipe, directory)
     return train(
         recipe,
         out=directory.root,
@@ -211,6 +213,26 @@ def resume_or_train(values: dict[str, Any], directory: RunDirectory) -> Run:
         planned_flops=values["planned_flops"],
         watch=SILENT,
     )
+
+
+def _train_on_processes(values: dict[str, Any], recipe: Recipe, directory: RunDirectory) -> Run:
+    """A trial on several processes, started by this one. Its error is a sentence only, so its state says if it diverged."""
+    try:
+        return train(
+            recipe,
+            out=directory.root,
+            resume="or begin",
+            threads=1,
+            allow_leaks=values["allow_leaks"],
+            recheck=values["recheck"],
+            processes=values["processes"],
+            plugins=values["plugins"],
+            watch=SILENT,
+        )
+    except GlassformerError as error:
+        if directory.exists() and directory.read_state()["status"] == "diverged":
+            raise Diverged(str(error)) from error
+        raise
 
 
 def _checked(values: dict[str, Any], *, trained: bool) -> CheckReport | None:

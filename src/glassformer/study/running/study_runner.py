@@ -1,6 +1,6 @@
 """The main loop of a study: inspect the variants, tune them, then run the trials of one look after the other.
 
-Progress is read from the study's folder, never kept in memory alone, so a killed study resumes where it stopped. This module
+Progress is read from the study's folder, never held in memory alone, so a killed study resumes where it stopped. This module
 only schedules: executors run the trials, and ``verdict`` judges them.
 """
 
@@ -58,9 +58,10 @@ class StudyRunner:
         baseline: str = "paired",
         minutes: float | None = None,
         callbacks: Sequence[Callback] = (),
+        processes: int = 1,
     ) -> None:
         """``store``: the cache of finished trials. ``baseline``: the design of a new study (paired, bank). ``minutes``: of the
-        clock; after them no further trial is started."""
+        clock; after them no further trial is started. ``processes``: of one trial."""
         self.plan, self.directory, self.resolve, self.watch = plan, directory, resolve, watch
         self.plugins = [str(Path(plugin).resolve()) for plugin in plugins]
         self.baseline = baseline
@@ -68,7 +69,7 @@ class StudyRunner:
         self._point_facts: dict[tuple[str, int], Facts] = {}
         """Of tuning points that make another model than their variant's, by variant and number of the point."""
         self.failures: dict[tuple[str, int], str] = {}
-        self.callbacks = callbacks
+        self.callbacks, self.processes = callbacks, processes
         self._make_executor = executor
         self._executor: Executor | None = None
         self._store = None if store is None else StudyStore(store, plan, directory, self.facts, self._recipe_of, watch)
@@ -151,7 +152,12 @@ class StudyRunner:
         """Cost and checks of these variants, with the settings from matching and tuning."""
         tasks = [Task("inspect", name, {**self._task_context(), "recipe": self._recipe(name)}) for name in names]
         for task, answer in self._run_tasks(tasks):
-            self.facts[task.label] = self.facts[task.label].inspected(answer)
+            try:
+                self.facts[task.label] = self.facts[task.label].inspected(answer)
+            except RunError as error:
+                if task.label == BASE:
+                    raise
+                self.facts[task.label] = self.facts[task.label].uninspected(str(error))
 
     def _choose_design(self) -> None:
         """Paired, or against stored runs of the baseline: chosen once, before the first trial, and written into the plan."""
@@ -404,6 +410,7 @@ class StudyRunner:
             "check_trained": self.plan.checks_trained(trial),
             "store": self._store is not None,
             "planned_flops": planned,
+            "processes": self.processes,
             "travels": self.directory.mark_for_nodes() if self._get_executor().travels else None,
         }
         return Task("trial", trial.label, values)
@@ -502,6 +509,6 @@ class StudyRunner:
                 progress.start(trials[event.task.label]) if isinstance(event, Started) else progress.report()
         if self._stop.requested:
             raise Interrupted(
-                "Stopped; finished trials are kept, and the same command resumes from there.",
+                "Stopped; finished trials are stored, and the same command resumes from there.",
                 signal_number=self._stop.number or 2,
             )

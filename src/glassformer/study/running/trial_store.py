@@ -244,7 +244,7 @@ class StudyStore:
         if reused:
             self.watch.say(
                 f"{len(reused)} of {len(trials)} trials are reused from earlier studies: the same recipe, seed, data, code and "
-                f"machine, verified by checksum (cached in {self.store.root}; `glassformer runs --kept` lists them)."
+                f"machine, verified by checksum (cached in {self.store.root}; `glassformer runs --store` lists them)."
             )
         return reused
 

@@ -251,7 +251,7 @@ def outliers(values: npt.ArrayLike) -> list[int]:
 
 
 def long_and_short(effects: TwoWayEffects) -> tuple[float, float] | None:
-    """The mean difference of long and of short documents (half of the tokens each), where verdicts are doubtful.
+    """The mean difference of long and of short documents (half of the tokens each), where verdicts are unreliable.
 
     That is where their lengths are unequal (they count like at most four fifths as many) and the difference depends on length
     (correlation with its logarithm, p at most .05): there 8 to 13 % of simulated studies were wrong.

@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from inspect import signature
 from typing import Any, Literal
@@ -15,6 +16,8 @@ from glassformer.training.parallel.group import LAUNCHED, LOST
 from glassformer.training.parallel.tree import is_power_of_two
 
 MOST = 4096
+WITH_PARENT = "GLASSFORMER_ENDS_WITH_PARENT"
+"""Set by a program that started this one: when its pipe to our standard input closes, it is gone, and we save and end."""
 TO_END = 600
 """Seconds that the processes have to save and end after a signal; torchrun's 30 are too few for a large checkpoint."""
 
@@ -60,6 +63,8 @@ def launch(words: Sequence[str], processes: int) -> None:
         max_restarts=0,
         **to_end,
     )
+    if os.environ.pop(WITH_PARENT, None):
+        threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ[LAUNCHED] = "1"
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # a lost connection would be reported with its stack, again and again
     logging.disable(logging.CRITICAL)  # the process that failed says so, in one sentence
@@ -82,3 +87,8 @@ def launch(words: Sequence[str], processes: int) -> None:
     finally:
         logging.disable(logging.NOTSET)
         del os.environ[LAUNCHED]
+
+
+def _end_with_parent() -> None:
+    sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -22,14 +22,20 @@ CONNECT_SECONDS = 10.0  # to wait for an answer at an address
 class RayExecutor(Executor):
     """``address``: of a running cluster (``auto``: the one of this machine); None starts one for the time of the study."""
 
-    def __init__(self, *, address: str | None = None, jobs: int | None = None, gpus_per_trial: float | None = None) -> None:
-        """``gpus_per_trial``: a number or a fraction; None: as many share a GPU as its memory takes, at most ``PER_GPU``."""
+    def __init__(
+        self, *, address: str | None = None, jobs: int | None = None, gpus_per_trial: float | None = None, cpus: int = 1
+    ) -> None:
+        """``gpus_per_trial``: a number or a fraction; None: as many share a GPU as its memory takes, at most ``PER_GPU``.
+
+        ``cpus``: cores of one trial, one for each of its processes.
+        """
         super().__init__()
         self._ray, self._ours = _connected(address, jobs)
         self._fixed, self._share = gpus_per_trial, gpus_per_trial
         if self._share is None:  # small models leave most of a GPU idle
             self._share = 1 / PER_GPU if self.gpus else 0.0
-        self._perform = self._ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(_perform)
+        self._cpus = cpus
+        self._perform = self._ray.remote(num_cpus=cpus, max_retries=ATTEMPTS - 1)(_perform)
         self._jobs = jobs
         self._gpu_bytes: int | None = None
         self._running: dict[Any, Task] = {}
@@ -52,7 +58,7 @@ class RayExecutor(Executor):
     def _slots(self) -> int:
         """How many tasks run at once, by cores and by GPUs; a cluster may grow or shrink."""
         resources = self._ray.cluster_resources()
-        total = max(1, int(resources.get("CPU", 1)))
+        total = max(1, int(resources.get("CPU", 1) / self._cpus))
         if self._share:
             total = max(1, min(total, int(resources.get("GPU", 0) / self._share + 1e-9)))
         return total if self._jobs is None else min(total, self._jobs)

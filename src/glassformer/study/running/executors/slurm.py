@@ -46,6 +46,7 @@ class SlurmExecutor(Executor):
         *,
         jobs: int | None = None,
         gpus_per_trial: float | None = None,
+        cpus: int = 1,
         partition: str | None = None,
         hours: float = 4.0,
     ) -> None:
@@ -62,14 +63,14 @@ class SlurmExecutor(Executor):
                 f"--gpus-per-trial {gpus_per_trial:g} must be a whole number with --on slurm, which does not divide a GPU.",
                 reason="bad-gpus",
             )
-        self._most = jobs or (cores() if cluster == "local" else None)
+        self._most = jobs or (max(1, cores() // cpus) if cluster == "local" else None)
         self._gpus = int(gpus_per_trial or 0)
         folder.mkdir(parents=True, exist_ok=True)
         self._submit = submitit.AutoExecutor(folder=folder / "submitit", cluster=cluster)
         self._submit.update_parameters(
             name="glassformer",
             timeout_min=max(1, round(60 * hours)),
-            cpus_per_task=1,
+            cpus_per_task=cpus,
             gpus_per_node=self._gpus,
             **({} if cluster == "local" else {"slurm_array_parallelism": jobs or 1000, "slurm_setup": _environment()}),
             **({} if partition is None else {"slurm_partition": partition}),

@@ -1,0 +1,68 @@
+"""Writes the results of docs/atlas.md from the records of the package: `python docs/make_atlas.py`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from glassformer.atlas.cells import Cell, cells
+from glassformer.atlas.page import document
+from glassformer.atlas.protocol import Atlas
+from glassformer.atlas.records import Records, records_folder
+
+PAGE = Path(__file__).with_name("atlas.md")
+BETWEEN = re.compile(r"(<!-- results -->\n).*?(<!-- /results -->)", re.DOTALL)
+
+
+def shown(cell: Cell | None) -> str:
+    """A word with its difference and interval in thousandths of a nat."""
+    if cell is None or cell.word == "open":
+        return "*open*" if cell is not None else ""
+    value, low, high = (
+        None if one is None else 1000 * one for one in (cell.difference.value, cell.difference.low, cell.difference.high)
+    )
+    if value is None or cell.word == "invalid":
+        return f"**{cell.word}**"
+    ends = "" if low is None or high is None else f" [{low:+.0f}, {high:+.0f}]"
+    return f"**{cell.word}** {value:+.1f}{ends}"
+
+
+def results() -> str:
+    """The table of every row that was run, and what the controls did."""
+    atlas, records = Atlas.load(), Records.load([records_folder()])
+    found = cells(atlas, records)
+    known = document(atlas, records, found)
+    summary, columns = known["summary"], [(one["size"], one["text"]) for one in known["columns"] if one["base"] == "modern"]
+    if not summary["cells"]:
+        return "No cell has been run yet: every row is *open*.\n"
+    by_place = {(cell.row.name, cell.size, cell.text): cell for cell in found if cell.base == "modern"}
+    judged = [row for row in known["rows"] if any(cell.row.name == row["name"] and cell.word != "open" for cell in found)]
+    judged.sort(key=lambda row: (row["role"] != "row", row["role"], row["family"], row["title"]))
+    names = [f"{size}: {atlas.protocol.texts[text].title}" for size, text in columns]
+    s = summary
+    lines = [
+        f"{s['rows']} changes in {s['cells']} cells from {s['runs']} runs. Placebos: {s['placebo_false_words']} of "
+        f"{s['placebo_cells']} cells got a word. Rulers: {s['rulers_found']} of {s['ruler_cells']} found. Positive controls: "
+        f"{s['controls_invalid']} of {s['control_cells']} invalid. By chance about {s['expected_false_words']} words would be "
+        "false.",
+        "",
+        "Differences from the baseline in thousandths of a nat per byte with corrected 95 % intervals; less is better. "
+        "*Worth*: in steps of the baseline, on the first text. *Rate*: whether the learning rate was tuned for the row.",
+        "",
+        f"| change | {' | '.join(names)} | worth | with size | rate |",
+        f"|---|{'---|' * len(names)}---|---|---|",
+    ]
+    for row in judged:
+        own = [by_place.get((row["name"], size, text)) for size, text in columns]
+        first = next(cell for cell in own if cell is not None and cell.word != "open")
+        worth = first.worth.more_steps.value if first.worth is not None else None
+        trend = next((cell.trend.word for cell in own if cell is not None and cell.trend is not None), "")
+        rate = first.rate_note.split(":")[0] if row["role"] == "row" else ""
+        said = "" if worth is None else f"{100 * worth:+.0f} %"
+        lines.append(f"| {row['title']} ({row['year']}) | {' | '.join(map(shown, own))} | {said} | {trend} | {rate} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    text = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(BETWEEN.sub(lambda found: found[1] + results() + found[2], text), encoding="utf-8")
