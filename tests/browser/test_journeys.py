@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("playwright.sync_api", reason="the package playwright is not installed")
 from playwright.sync_api import expect
 
+from glassformer.experiment import train
 from glassformer.runs.directory import RunDirectory
 
 pytestmark = pytest.mark.browser
@@ -243,6 +244,45 @@ def test_ask(open_page, server, people, picture) -> None:
     page.get_by_role("button", name="Ask").click()
     page.get_by_text("I don't know", exact=True).first.wait_for()
     picture(page, "ask")
+
+
+def test_translate_and_see_which_word_reads_which(open_page, server, folder, picture) -> None:
+    recipe = {
+        "data": {"set": {"kind": "rewriting", "task": "copy", "pairs": 200, "held_out": 20, "length": 4}},
+        "tokenizer": {"kind": "word", "marks": False, "min_count": 1},
+        "model": {"kind": "encoder-decoder", "width": 16, "layers": 1, "heads": 2, "context": 16},
+        "objective": "translate",
+        "training": {"steps": 40, "batch_size": 32, "lr": 1e-2, "device": "cpu"},
+    }
+    texts = ["a b c", "d d"]
+    expected = train(recipe, out=folder / "copies").translate(texts, beams=3)
+    page = open_page()
+    page.goto(server.at("translate/copies"))
+    page.get_by_label("Texts").fill("\n".join(texts))
+    page.get_by_label("Beams").fill("3")
+    page.get_by_role("button", name="Translate").click()
+    answers = page.get_by_role("article")
+    expect(answers).to_have_count(2)
+    for at, one in enumerate(expected):
+        expect(answers.nth(at).get_by_role("paragraph").first).to_have_text(texts[at])
+        expect(answers.nth(at).get_by_role("strong")).to_have_text(one.text)
+        expect(answers.nth(at).get_by_role("listitem")).to_have_text(one.alternatives)
+    picture(page, "translate")
+    page.get_by_label("Beams").fill("0")  # refused by the form: nothing is asked, the answers stay
+    page.get_by_role("button", name="Translate").click()
+    expect(answers).to_have_count(2)
+    page.get_by_role("link", name="which word reads which").first.click()
+    expect(page.get_by_label("Text", exact=True)).to_have_value("a b c")
+    expect(page.get_by_text("<end>").first).to_be_visible()
+
+
+def test_translating_with_a_run_that_does_not_says_so(open_page, server) -> None:
+    page = open_page()
+    page.goto(server.at("translate/letters"))
+    page.get_by_label("Texts").fill("the cat")
+    page.get_by_role("button", name="Translate").click()
+    page.get_by_role("alert").wait_for()
+    expect(page.get_by_role("alert")).to_contain_text("translates nothing")
 
 
 def test_asking_a_run_that_cannot_answer_says_so(open_page, server) -> None:

@@ -31,6 +31,7 @@ STEPS = {
     "evaluation.every": 2,
     "evaluation.batch_size": 8,
 }
+CAPTIONS = ("train", "val", "test_2016_flickr")
 SMALL = {"words": {"model.context": 32}, "bpe": {"tokenizer.vocab": 300}}
 ENCODERS = ("sst2", "boolq")
 """Recipes and studies of pretrained encoders, by how their names begin."""
@@ -76,6 +77,8 @@ def write_sets(folder: Path) -> None:
         "names/train.tsv": asked[:24],
         "names/dev.tsv": asked[24:],
         "names/test_inputs.tsv": ["Where was Gus Field born?"],
+        **{f"multi30k/{split}.de": [line.upper() for line in lines[:40]] for split in CAPTIONS},
+        **{f"multi30k/{split}.en": lines[:40] for split in CAPTIONS},
     }
     for name, rows in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -127,7 +130,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return make_folder(tmp_path_factory.mktemp("encoder"))
 
 
-TAKE_LONG = ("wikitext-2", "tinyshakespeare", "sst2-grid", "knowledge", "boolq-tuning")
+TAKE_LONG = ("compare translation", "wikitext-2", "tinyshakespeare", "sst2-grid", "knowledge", "boolq-tuning")
 """Studies whose dry run times the steps of many or of large variants."""
 
 
