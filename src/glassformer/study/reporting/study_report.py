@@ -437,8 +437,8 @@ def size_figure(sizes: SizeStudy, title: str = "") -> FigureBlock:
         points = []
         for name, study in sizes.studies.items():
             found = study.verdict(trend.variant).difference
-            ends = [None if end is None else sign * end for end in (found.value, found.low, found.high)]
-            points.append((sizes.parameters[name], *ends))
+            value, low, high = (None if end is None else sign * end for end in (found.value, found.low, found.high))
+            points.append((float(sizes.parameters[name]), value, low, high))
         lines.append(SizeLine(trend.variant, trend.word, tuple(points), trend.per_decade.value))
     picture = gains_by_size(lines, margin=sizes.first.plan.same_within, unit=sizes.metric.unit, title=title)
     words = ", ".join(f"{one.variant} {one.word}" for one in sizes.trends)

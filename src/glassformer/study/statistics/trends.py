@@ -261,7 +261,7 @@ def power_law(variant: str, parameters: Sequence[int], values: Sequence[Floats],
         float(brentq(lambda one: fit(one)[0] - limit, *sorted((best, end)))) if fit(end)[0] > limit else None
         for end in EXPONENTS
     ]
-    reason = "the interval is open: these sizes do not fix the exponent" if None in ends else None
+    open_end = "the interval is open: these sizes do not fix the exponent" if None in ends else None
     p = float(f_upper(least / (len(x) - 3.0) / noise, len(x) - 3.0, df))
-    exponent = Estimate(best, ends[0], ends[1], int(n.sum()), reason)
+    exponent = Estimate(best, ends[0], ends[1], int(n.sum()), open_end)
     return PowerLaw(variant, exponent, float(floor), float(scale) * float(parameters[0]) ** best, p)
