@@ -86,7 +86,7 @@ class LabelledTexts:
         return "several" if self.labels.ndim == 2 else "number" if self.scale is not None else "class"
 
     @property
-    def targets(self) -> np.ndarray:
+    def target_array(self) -> np.ndarray:
         """What a network is trained on: class indices [N]; float32 of several labels [N, C]; scaled numbers [N, 1]."""
         if self.scale is not None:
             return ((self.labels - self.scale[0]) / self.scale[1])[:, None].astype(np.float32)
@@ -118,7 +118,7 @@ class LabelledTexts:
         return ", ".join(self.label_names[one] for one in chosen)
 
     def target_in_words(self, target: Any) -> str:
-        """One of ``targets`` in words."""
+        """One of ``target_array`` in words."""
         if self.scale is not None:
             return f"{float(target[0]) * self.scale[1] + self.scale[0]:.6g}"
         chosen = np.flatnonzero(target > 0) if self.target == "several" else [target]
@@ -165,7 +165,8 @@ class Labels:
 
     def __init__(self, data: DataConfig, *, expect: Mapping[str, Any] | None = None, target: Target = "class") -> None:
         before = (expect or {}).get("fingerprints", {})
-        self.target, self.scale = target, None
+        self.target = target
+        self.scale: tuple[float, float] | None = None
         self._data = at_places(data, (expect or {}).get("places", {}))
         self._sources = find_label_sources(self._data, target)
         validation = {"validation": self._sources.validation} if self._sources.validation else {}
