@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 from tests.study.conftest import MadeUp
@@ -70,3 +71,26 @@ def test_what_is_no_run(cli, tmp_path) -> None:
     answer = cli("report", tmp_path)
     assert answer.code == 1
     assert "is not a run" in answer.sentence
+
+
+class TestForAPaper:
+    def test_curves_of_several_runs_in_one_vector_figure(self, cli, trained, tmp_path) -> None:
+        shutil.copytree(trained, tmp_path / "other")
+        answer = cli("report", trained, tmp_path / "other", "--figure", tmp_path / "curves-of-both.svg")
+        assert answer.code == 0, answer.err
+        text = (tmp_path / "curves-of-both.svg").read_text(encoding="utf-8")
+        assert all(name in text for name in (f"{trained.name}, validation", "other, validation"))
+        assert cli("report", trained, "--figure", tmp_path / "curves.pdf").code == 0
+        assert (tmp_path / "curves.pdf").read_bytes().startswith(b"%PDF")
+
+    def test_reproducibility_of_a_run(self, cli, trained, tmp_path) -> None:
+        assert cli("report", trained, "--reproducibility", tmp_path / "made.json").code == 0
+        document = json.loads((tmp_path / "made.json").read_text())
+        assert document["seeds"] == [5]
+        assert len(document["data"][0]["sha256"]) == 64
+        assert document["environments"][0]["torch"]
+
+    def test_what_only_a_study_has(self, cli, trained, tmp_path) -> None:
+        assert cli("report", trained, "--table", "latex").code == 2
+        assert cli("report", trained, "--figure", tmp_path / "differences.svg").code == 2
+        assert cli("report", trained, "--figure", tmp_path / "curves.doc").code == 2

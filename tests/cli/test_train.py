@@ -135,3 +135,12 @@ def test_a_plan_for_several_gpus(cli, tiny_file) -> None:
     assert "On 8 processes, h100 (calculated, not measured)" in shown.out
     assert cli("train", tiny_file, "--gpu", "h100").code == 2
     assert cli("train", tiny_file, "--dry-run", "--processes", 6).code == 2
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_log_beside_the_run(cli, tiny_file, tmp_path) -> None:
+    answer = cli("train", tiny_file, "--out", tmp_path / "run", "--log", "csv")
+    assert answer.code == 0, answer.err
+    assert len((tmp_path / "run" / "metrics.csv").read_text().splitlines()) == 1 + 6 + 2
+    assert cli("train", tiny_file, "--out", tmp_path / "other", "--log", "neptune").code == 2
+    assert not (tmp_path / "other").exists()

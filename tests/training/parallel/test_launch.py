@@ -129,16 +129,18 @@ LONG = {
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
-@pytest.mark.parametrize("how", ["SIGTERM to the launcher", "SIGKILL to a process"])
+@pytest.mark.parametrize("how", ["SIGTERM to the launcher", "SIGKILL to a process", "SIGSTOP to a process"])
 def test_a_broken_run_goes_on_alone_in_the_same_bits(start, recipe, tmp_path, how: str) -> None:
     run = tmp_path / "run"
-    child = start(2, run, **LONG)
+    plugin = tmp_path / "frozen.py"
+    plugin.write_text("import glassformer.training.parallel.group as group\ngroup.FROZEN = 4.0\n", encoding="utf-8")
+    child = start(2, run, "--plugin", str(plugin), **LONG)
     begun(child, run, 30)
     if how.startswith("SIGTERM"):
         child.send_signal(signal.SIGTERM)
     else:
-        os.kill(worker(child, 1), signal.SIGKILL)
-    _, err = child.communicate(timeout=60)
+        os.kill(worker(child, 1), signal.SIGKILL if how.startswith("SIGKILL") else signal.SIGSTOP)
+    _, err = child.communicate(timeout=50)  # less than the 60 s after which a collective gives up
     if how.startswith("SIGTERM"):
         assert child.returncode == 143
         assert "is saved; go on with --resume" in err
@@ -146,6 +148,7 @@ def test_a_broken_run_goes_on_alone_in_the_same_bits(start, recipe, tmp_path, ho
     else:
         assert child.returncode == 1
         assert "was killed by SIGKILL" in err
+        assert ("Process 1 of 2 gave no sign of life" in err) == how.startswith("SIGSTOP")
     assert err.count("Error: ") == 1
     reached = RunDirectory(run).steps()[-1]
     settings = {**LONG, "training.steps": reached + 5}

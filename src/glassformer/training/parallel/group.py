@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -38,6 +39,8 @@ T = TypeVar("T")
 TIMEOUT = "GLASSFORMER_PROCESS_TIMEOUT"
 """Environment variable: seconds that a process waits for the others before it gives up; 600 by default."""
 LOOK_EVERY = 0.5  # seconds between looks for the failure of another process
+FROZEN = 30.0
+"""Seconds without a sign of life after which a process is ended: it is stopped, or its machine is gone."""
 GRACE = 5.0  # seconds in which a process may end by itself after another one failed
 CAUSE = "cause"
 LAUNCHED, LOST = "GLASSFORMER_LAUNCHED", 75
@@ -294,6 +297,7 @@ class Group:
 
         self._ending = True
         with suppress(RuntimeError):
+            self._store.set(f"beat-{self.place.rank}", "")  # it gives no more signs of life, and nobody expects them
             dist.destroy_process_group()
 
     @contextmanager
@@ -328,13 +332,35 @@ class Group:
         except RuntimeError as error:
             raise _LostProcess(str(error)) from error
 
+    def _end_neighbour(self, pid: int) -> None:
+        """Ends the next process, which gives no sign of life: by a signal on the same machine, else by ending all others."""
+        neighbour = (self.place.rank + 1) % self.place.world
+        what = f"Process {neighbour} of {self.place.world} gave no sign of life for {FROZEN:g} s"
+        print(f"{what} and is ended.", file=sys.stderr, flush=True)
+        if neighbour // self.place.local_world == self.place.rank // self.place.local_world:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        else:
+            own = {"rank": neighbour, "code": 1, "pid": pid}
+            self._watched_store.compare_set(CAUSE, "", json.dumps(own))
+
     def _watch(self) -> None:
         """Ends this process when another one failed and it does not end by itself: it may wait for what never comes."""
-        code = 1
+        code, last, silent = 1, b"", 0
         try:
-            while not self._is_set(self._watched_store, CAUSE):
+            for beat in itertools.count():
+                if self._is_set(self._watched_store, CAUSE):
+                    break
                 if self._ending:
                     return
+                self._watched_store.set(f"beat-{self.place.rank}", f"{os.getpid()} {beat}")
+                key = f"beat-{(self.place.rank + 1) % self.place.world}"
+                found = self._watched_store.get(key) if self._is_set(self._watched_store, key) else b""
+                # Looks are counted, not seconds: after Ctrl-Z and fg all have been silent, this one too.
+                last, silent = found, silent + 1 if found and found == last else 0
+                if silent * LOOK_EVERY > FROZEN:
+                    self._end_neighbour(int(found.split()[0]))
+                    silent = 0
                 time.sleep(LOOK_EVERY)
             code = json.loads(self._watched_store.get(CAUSE))["code"]
         except (_LostProcess, RuntimeError, ValueError):  # the process that keeps the store is gone, and with it the run
