@@ -41,6 +41,7 @@ The published figures are those of course work and public solutions, one run eac
 over seeds where there are several, otherwise over the documents, texts or people that were measured, and then the row says
 "one seed". How verdicts are reached: [statistics](statistics.md); all studies: [studies](studies.md). `glassformer data
 list` says where the files of a set come from; put them under `GLASSFORMER_DATA`.
+Question by question: [exercises](exercises/index.md).
 """
 
 

@@ -21,13 +21,15 @@ NAMELESS = """() => [...document.querySelectorAll("input, select, textarea, butt
 """Controls and pictures that a screen reader would have no name for."""
 
 
-def test_a_text_of_my_own_becomes_a_run_and_words_are_explained(open_page, server, folder, tiny_text) -> None:
+def test_a_text_of_my_own_becomes_a_run_and_words_are_explained(open_page, server, folder, tiny_text, picture) -> None:
     page = open_page()
     page.goto(server.at("new"))
     page.get_by_text("The recipe is accepted").wait_for()
     page.set_input_files("input[type=file]", str(tiny_text))
     page.get_by_text("A character model of tiny.txt").wait_for()
     page.get_by_text("The recipe is accepted").wait_for()
+    page.get_by_text("FLOPs in all").wait_for()
+    picture(page, "new")
     page.locator("[data-key='training.steps']").fill("4")
     page.get_by_role("button", name="Start", exact=True).click()
     page.get_by_role("heading", name="tiny", level=1).wait_for()
@@ -45,7 +47,6 @@ def test_train_from_the_page_see_the_curve_grow_stop_and_resume_to_the_end(open_
     page.locator('[data-key="training.steps"]').fill("100000")
     page.get_by_text("The recipe is accepted").wait_for()
     page.get_by_text("FLOPs in all").wait_for()
-    picture(page, "new")
     page.get_by_role("button", name="Start").click()
     page.get_by_role("heading", name="mine", level=1).wait_for()
     plot = page.locator("[data-points]")
@@ -63,7 +64,8 @@ def test_train_from_the_page_see_the_curve_grow_stop_and_resume_to_the_end(open_
     assert RunDirectory(folder / "mine").read_state()["status"] == "finished"
     assert RunDirectory(folder / "mine").steps()[-1] == last
     page.get_by_role("button", name="Measure").click()
-    page.get_by_text("bigram").first.wait_for()
+    page.get_by_role("columnheader", name="bigram").wait_for()
+    page.evaluate("scrollTo(0, 0)")
     picture(page, "run")
     page.get_by_role("heading", name="What it writes").scroll_into_view_if_needed()
     page.get_by_text(f"at step {last:,}", exact=True).wait_for()

@@ -121,11 +121,14 @@ def _verdicts(study: Study) -> list[Block]:
     differing: list[list[Cell]] = [
         [one.variant, found.text, found.base, found.own] for one in study.verdicts for found in one.conditions
     ]
-    beside = Table(["change", "compared with", "baseline", "change's own"], differing)
+    beside: list[Block] = [
+        Paragraph("What else differs from the baseline, the worst first:"),
+        Table(["change", "compared with", "baseline", "change's own"], differing),
+    ]
     return [
         Heading("Verdicts"),
         _verdict_list(study),
-        *([Paragraph("What else differs from the baseline, the worst first:"), beside] if differing else []),
+        *(beside if differing else []),
         *details,
         *(Paragraph(one.sentence) for one in study.worth),
         *(Paragraph(note) for note in study.notes),

@@ -73,7 +73,7 @@ class Ruler:
         if gain.value is None:
             return gain
         if not self.usable:
-            return Estimate(None, reason="the baseline gains nothing from more steps, so a gain has no worth in steps")
+            return Estimate(None, reason="the ruler is too flat or too noisy: the baseline's gain from more steps is not known")
         value = gain.value / self.per_doubling
         low, high = float(self._doublings[0]) - FARTHEST, float(self._doublings[-1]) + FARTHEST
         if value > high:
