@@ -39,7 +39,7 @@ def optimizers(out: Path, encoder: str, steps: int | None) -> dict[str, Any]:
     from glassformer.figures.save import save_figure
     from glassformer.run_report import curves_figure
 
-    save_figure(curves_figure([out / "optimizers" / name for name in RATE]), out / "exercises-optimizers.svg")
+    save_figure(curves_figure([out / "optimizers" / name for name in RATE]), out / "curves-of-optimizers.svg")
     return found
 
 

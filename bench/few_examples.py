@@ -55,7 +55,7 @@ def right_by_way(options: argparse.Namespace, folder: Path, count: int, seed: in
     recipe = {
         "data": {"path": str(folder / "train.txt"), "validation": str(folder / "dev.txt"), "format": "label-text"},
         "objective": "labels",
-        "model": {"kind": "pretrained", "folder": str(options.encoder), "context": 64},
+        "model": {"kind": "pretrained", "folder": str(options.encoder), "context": options.context},
         "training": {"batch_size": 16, "schedule": {"kind": "linear", "warmup": 20}},
         "evaluation": {"every": 100_000},
         "seed": seed,
@@ -63,7 +63,8 @@ def right_by_way(options: argparse.Namespace, folder: Path, count: int, seed: in
     found: dict[str, tuple[np.ndarray, float]] = {}
     for way, settings in WAYS.items():
         began = time.perf_counter()
-        run = gf.train(recipe, set=settings, out=folder / way.replace(", ", "-"))
+        short = {} if options.steps is None else {"training.steps": options.steps}
+        run = gf.train(recipe, set=settings | short, out=folder / way.replace(", ", "-"))
         seconds = time.perf_counter() - began
         units = run.evaluate().units
         assert units is not None
@@ -88,6 +89,8 @@ def main() -> None:
     parser.add_argument("--sizes", default="8,16,32,64")
     parser.add_argument("--seeds", type=int, default=6)
     parser.add_argument("--first", type=int, default=None, help="texts of dev")
+    parser.add_argument("--context", type=int, default=64)
+    parser.add_argument("--steps", type=int, default=None, help="of every way, for a quick try")
     options = parser.parse_args()
     results: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as place:

@@ -136,7 +136,8 @@ def table_of_sizes(document: dict[str, Any]) -> str:
         for size, parameters in document["parameters"].items():
             one = next(one for one in document["sizes"][size]["verdicts"] if one["variant"] == trend["variant"])
             worth = next((w for w in document["worth"][size] if w["variant"] == trend["variant"]), {})
-            steps, clock = (_share(worth.get(key)) for key in ("more_steps", "at_equal_time"))
+            steps = _share(worth.get("more_steps")) or worth.get("short", "")
+            clock = _share(worth.get("at_equal_time"))
             cells = f"**{one['verdict']}** | {shown(one.get('difference'))} | {steps} | {clock}"
             lines.append(f"| {trend['variant']} | {parameters:,} | {cells} |")
     lines += ["", *(f"- **{one['trend']}**: {one['sentence']}" for one in document["trends"]), ""]

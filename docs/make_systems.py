@@ -31,16 +31,17 @@ PLACEHOLDER = re.compile(r"\{(\w+)\}")  # a setting such as {kind: dot} is none
 LONGEST_LIST = 16  # numbers of a curve are for the picture, not for the page
 WORDS = ("better", "worse", "same", "not decided", "invalid")
 
-TOP = """# Five small systems: what was published, what we found
+TOP = """# Six small systems: what was published, what we found
 
 Written by `python docs/make_systems.py` from [systems.yaml](systems.yaml) and the records in [measurements](measurements); a
 test holds the page equal to them, and every command is parsed. Each system is a known exercise about one part of the
 Transformer: attention by hand and a mini GPT (S0), reasoning about attention and tuning few parameters (S1), what a model
-knows (S2), an encoder and a decoder on speeches (S3), a GPT from scratch (S4). The published figures are those of course work
-and public solutions, one run each unless said. Ours carry a 95 % interval: over seeds where there are several, otherwise over
-the documents, texts or people that were measured, and then the row says "one seed". How verdicts are reached:
-[statistics](statistics.md); all studies: [studies](studies.md). `glassformer data list` says where the files of a set come
-from; put them under `GLASSFORMER_DATA`.
+knows (S2), an encoder and a decoder on speeches (S3), a GPT from scratch (S4), the whole Transformer on pairs of texts (S5).
+The published figures are those of course work and public solutions, one run each unless said. Ours carry a 95 % interval:
+over seeds where there are several, otherwise over the documents, texts or people that were measured, and then the row says
+"one seed". How verdicts are reached: [statistics](statistics.md); all studies: [studies](studies.md). `glassformer data
+list` says where the files of a set come from; put them under `GLASSFORMER_DATA`.
+Question by question: [exercises](exercises/index.md).
 """
 
 

@@ -37,6 +37,7 @@ from glassformer.checking.gate import require_network, require_processes, requir
 from glassformer.checks.check_report import CheckReport
 from glassformer.data.batches import Batch
 from glassformer.data.data_kinds import PreparedData
+from glassformer.data.memory_cache import MemoryCache
 from glassformer.data.overlap import share_in_train
 from glassformer.evaluation.token_losses import evaluating
 from glassformer.foundation.config import diff, fingerprint
@@ -780,9 +781,14 @@ def _validation(
     return {VALIDATION + name: value for name, value in found.items()} | {TRAIN + name: one for name, one in trained.items()}
 
 
+_OVERLAPS: MemoryCache[float | None] = MemoryCache(8, size=lambda share: 0)
+
+
 def _share_trained_on(data: PreparedData) -> float | None:
-    """The share of the validation split that stands in the training split too."""
-    return share_in_train(data.split("train"), data.split("validation")) if "validation" in data.names else None
+    """The share of the validation split that stands in the training split too; computed once for all runs of a worker."""
+    if "validation" not in data.names:
+        return None
+    return _OVERLAPS.get(fingerprint(data.record), lambda: share_in_train(data.split("train"), data.split("validation")))
 
 
 def _baseline_values(folder: RunDirectory, recipe: Recipe, data: PreparedData, stop: StopSignal) -> dict[str, float]:

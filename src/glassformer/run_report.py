@@ -152,7 +152,7 @@ def _curves(run: Run, evaluation: Evaluation | None, metric: Metric) -> list[Blo
             continue
         unit = f"{name} ({described[name].unit})" if name in described else NATS if name == "loss" else name
         by = "epoch" if per_epoch else "step"
-        caption = f"{name.capitalize()} by {by}. Level lines are the trivial baselines on the same validation data."
+        caption = f"{name.capitalize()} by {by}. Level lines are the baselines on the same validation data."
         if name in described:
             caption = " ".join([caption, *_best(curve, described[name], per_epoch)])
         picture = learning_curves([curve], baselines=_levels(evaluation, name), unit=unit, steps_per_epoch=per_epoch)
@@ -166,7 +166,7 @@ def _curves(run: Run, evaluation: Evaluation | None, metric: Metric) -> list[Blo
         if train is not None or validation is not None:
             levels = _levels(evaluation, "perplexity")
             picture = learning_curves([Curve("", train, validation)], baselines=levels, unit="perplexity by token", log=True)
-            caption = "Perplexity by token, e to the loss, on a logarithmic axis. Level lines are the trivial baselines."
+            caption = "Perplexity by token, e to the loss, on a logarithmic axis. Level lines are the baselines."
             blocks.append(FigureBlock(picture, caption=caption, alt="Perplexity against steps.", tainted=run.tainted))
     for picture, caption in run.recipe.objective.pictures({} if evaluation is None else evaluation.details):
         blocks.append(FigureBlock(picture, caption=caption, alt=caption, tainted=run.tainted))

@@ -46,6 +46,16 @@ def test_document_page_and_csv() -> None:
     assert float(own["difference"]) == pytest.approx(-0.05, abs=0.01)
 
 
+def test_failed_runs_are_no_numbers_in_json() -> None:
+    records = made({"swiglu": -0.05})
+    for number, (key, one) in enumerate(list(records.trials.items())):
+        if number % 7 == 0:
+            records.trials[key] = replace(one, values=None, problem="diverged")
+    known = document(ATLAS, records, cells(ATLAS, records))
+    json.dumps(known, allow_nan=False)
+    assert next(cell for cell in known["cells"] if cell["row"] == "swiglu" and cell["seeds"])["word"] == "invalid"
+
+
 def test_over_texts_needs_all_texts() -> None:
     records = made({"swiglu": -0.05})
     known = document(ATLAS, records, cells(ATLAS, records))

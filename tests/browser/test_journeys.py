@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("playwright.sync_api", reason="the package playwright is not installed")
 from playwright.sync_api import expect
 
+from glassformer.experiment import train
 from glassformer.runs.directory import RunDirectory
 
 pytestmark = pytest.mark.browser
@@ -20,13 +21,15 @@ NAMELESS = """() => [...document.querySelectorAll("input, select, textarea, butt
 """Controls and pictures that a screen reader would have no name for."""
 
 
-def test_a_text_of_my_own_becomes_a_run_and_words_are_explained(open_page, server, folder, tiny_text) -> None:
+def test_a_text_of_my_own_becomes_a_run_and_words_are_explained(open_page, server, folder, tiny_text, picture) -> None:
     page = open_page()
     page.goto(server.at("new"))
     page.get_by_text("The recipe is accepted").wait_for()
     page.set_input_files("input[type=file]", str(tiny_text))
     page.get_by_text("A character model of tiny.txt").wait_for()
     page.get_by_text("The recipe is accepted").wait_for()
+    page.get_by_text("FLOPs in all").wait_for()
+    picture(page, "new")
     page.locator("[data-key='training.steps']").fill("4")
     page.get_by_role("button", name="Start", exact=True).click()
     page.get_by_role("heading", name="tiny", level=1).wait_for()
@@ -44,7 +47,6 @@ def test_train_from_the_page_see_the_curve_grow_stop_and_resume_to_the_end(open_
     page.locator('[data-key="training.steps"]').fill("100000")
     page.get_by_text("The recipe is accepted").wait_for()
     page.get_by_text("FLOPs in all").wait_for()
-    picture(page, "new")
     page.get_by_role("button", name="Start").click()
     page.get_by_role("heading", name="mine", level=1).wait_for()
     plot = page.locator("[data-points]")
@@ -62,7 +64,8 @@ def test_train_from_the_page_see_the_curve_grow_stop_and_resume_to_the_end(open_
     assert RunDirectory(folder / "mine").read_state()["status"] == "finished"
     assert RunDirectory(folder / "mine").steps()[-1] == last
     page.get_by_role("button", name="Measure").click()
-    page.get_by_text("bigram").first.wait_for()
+    page.get_by_role("columnheader", name="bigram").wait_for()
+    page.evaluate("scrollTo(0, 0)")
     picture(page, "run")
     page.get_by_role("heading", name="What it writes").scroll_into_view_if_needed()
     page.get_by_text(f"at step {last:,}", exact=True).wait_for()
@@ -243,6 +246,45 @@ def test_ask(open_page, server, people, picture) -> None:
     page.get_by_role("button", name="Ask").click()
     page.get_by_text("I don't know", exact=True).first.wait_for()
     picture(page, "ask")
+
+
+def test_translate_and_see_which_word_reads_which(open_page, server, folder, picture) -> None:
+    recipe = {
+        "data": {"set": {"kind": "rewriting", "task": "copy", "pairs": 200, "held_out": 20, "length": 4}},
+        "tokenizer": {"kind": "word", "marks": False, "min_count": 1},
+        "model": {"kind": "encoder-decoder", "width": 16, "layers": 1, "heads": 2, "context": 16},
+        "objective": "translate",
+        "training": {"steps": 40, "batch_size": 32, "lr": 1e-2, "device": "cpu"},
+    }
+    texts = ["a b c", "d d"]
+    expected = train(recipe, out=folder / "copies").translate(texts, beams=3)
+    page = open_page()
+    page.goto(server.at("translate/copies"))
+    page.get_by_label("Texts").fill("\n".join(texts))
+    page.get_by_label("Beams").fill("3")
+    page.get_by_role("button", name="Translate").click()
+    answers = page.get_by_role("article")
+    expect(answers).to_have_count(2)
+    for at, one in enumerate(expected):
+        expect(answers.nth(at).get_by_role("paragraph").first).to_have_text(texts[at])
+        expect(answers.nth(at).get_by_role("strong")).to_have_text(one.text)
+        expect(answers.nth(at).get_by_role("listitem")).to_have_text(one.alternatives)
+    picture(page, "translate")
+    page.get_by_label("Beams").fill("0")  # refused by the form: nothing is asked, the answers stay
+    page.get_by_role("button", name="Translate").click()
+    expect(answers).to_have_count(2)
+    page.get_by_role("link", name="which word reads which").first.click()
+    expect(page.get_by_label("Text", exact=True)).to_have_value("a b c")
+    expect(page.get_by_text("<end>").first).to_be_visible()
+
+
+def test_translating_with_a_run_that_does_not_says_so(open_page, server) -> None:
+    page = open_page()
+    page.goto(server.at("translate/letters"))
+    page.get_by_label("Texts").fill("the cat")
+    page.get_by_role("button", name="Translate").click()
+    page.get_by_role("alert").wait_for()
+    expect(page.get_by_role("alert")).to_contain_text("translates nothing")
 
 
 def test_asking_a_run_that_cannot_answer_says_so(open_page, server) -> None:

@@ -1,4 +1,4 @@
-"""docs/systems.md: every command of the package is executed, in order, in a short form on small files of the same shape.
+"""docs/systems.md and docs/exercises: every command is executed, in order, in a short form on small files of the same shape.
 
 Short: two steps of training on four rows, a study as a dry run, a benchmark of small sizes, a tiny encoder instead of one that
 would have to be downloaded. The scripts of bench/ have tests of their own.
@@ -21,9 +21,11 @@ from glassformer.foundation.yaml_text import parse_yaml
 
 ROOT = Path(__file__).parents[2]
 ROWS = [row for one in parse_yaml((ROOT / "docs/systems.yaml").read_text(), "systems.yaml")["systems"] for row in one["rows"]]
-COMMANDS = [
-    words for words in dict.fromkeys(line for row in ROWS for line in row["commands"]) if words.startswith("glassformer ")
-]
+EXERCISES = parse_yaml((ROOT / "docs/exercises.yaml").read_text(), "exercises.yaml")["exercises"]
+ITEMS = [item for one in EXERCISES for item in one["items"]]
+LINES = [*(line for row in ROWS for line in row["commands"]), *(line for item in ITEMS for line in item.get("run", ()))]
+COMMANDS = [words for words in dict.fromkeys(LINES) if words.startswith("glassformer ")]
+REFUSED = [line for item in ITEMS for line in item.get("refused", ())]
 STEPS = {
     "training.steps": 2,
     "training.batch_size": 4,
@@ -31,7 +33,8 @@ STEPS = {
     "evaluation.every": 2,
     "evaluation.batch_size": 8,
 }
-SMALL = {"words": {"model.context": 32}, "bpe": {"tokenizer.vocab": 300}}
+CAPTIONS = ("train", "val", "test_2016_flickr")
+SMALL = {"gpt-nano-words": {"model.context": 32}, "bpe": {"tokenizer.vocab": 300}}
 ENCODERS = ("sst2", "boolq")
 """Recipes and studies of pretrained encoders, by how their names begin."""
 
@@ -75,7 +78,10 @@ def write_sets(folder: Path) -> None:
         "names/wiki.txt": [f"{name}. Where? {name} was born in {places[at % 4]} ." for at, name in enumerate(people)],
         "names/train.tsv": asked[:24],
         "names/dev.tsv": asked[24:],
-        "names/test_inputs.tsv": ["Where was Gus Field born?"],
+        "names/test_inputs.tsv": ["Where was Ada Lund born?"],
+        "sst2/test.txt": [f"{at % 2} {line}" for at, line in enumerate(lines[30:50])],
+        **{f"multi30k/{split}.de": [line.upper() for line in lines[:40]] for split in CAPTIONS},
+        **{f"multi30k/{split}.en": lines[:40] for split in CAPTIONS},
     }
     for name, rows in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -98,9 +104,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def short(line: str, encoder: Path) -> list[str]:
     """The command's words, with flags that make it short."""
-    verb, name, *rest = shlex.split(os.path.expandvars(line.removeprefix("glassformer ")))
-    words, sets = [verb, name, *rest], dict[str, Any]()
-    if name.startswith(ENCODERS):
+    words, sets = shlex.split(os.path.expandvars(line.removeprefix("glassformer "))), dict[str, Any]()
+    verb, name, *rest = [*words, ""]
+    if name.startswith(ENCODERS) or ((verb, name) == ("data", "show") and rest[0].startswith(ENCODERS)):
         sets |= {"model.folder": encoder, "model.context": 8}
     if verb == "compare":
         words += ["--dry-run"]
@@ -115,8 +121,15 @@ def short(line: str, encoder: Path) -> list[str]:
             "generate": ["--new", "2", "--prompt", "2"],
         }
         sizes = ["--width", "16", "--layers", "1", "--heads", "2"] if name != "attention" else []
-        words = [verb, name, *[word for word in rest if name != "attention"], *small[name], *sizes]
-    return [*words, *(word for key, value in sets.items() for word in ("--set", f"{key}={value}"))]
+        words = [verb, name, *[word for word in rest if word and name != "attention"], *small[name], *sizes]
+    gone = {*sets, "training.epochs"} if "training.steps" in sets else {*sets}
+    kept = [
+        word
+        for at, word in enumerate(words)
+        if not (word == "--set" and words[at + 1].split("=")[0] in gone)
+        and not (at and words[at - 1] == "--set" and word.split("=")[0] in gone)
+    ]
+    return [*kept, *(word for key, value in sets.items() for word in ("--set", f"{key}={value}"))]
 
 
 @pytest.fixture(scope="module")
@@ -127,12 +140,13 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return make_folder(tmp_path_factory.mktemp("encoder"))
 
 
-TAKE_LONG = ("wikitext-2", "tinyshakespeare", "sst2-grid", "knowledge", "boolq-tuning")
+TAKE_LONG = ("compare translation", "wikitext-2", "tinyshakespeare", "sst2-grid", "knowledge", "boolq-tuning")
 """Studies whose dry run times the steps of many or of large variants."""
 
 
 def lines() -> list[Any]:
     slow = {line for line in COMMANDS if line.startswith("glassformer compare") and any(name in line for name in TAKE_LONG)}
+    slow |= {line for line in COMMANDS if "compare gpt-nano-words" in line or "compare translation" in line}
     return [pytest.param(line, marks=pytest.mark.slow) if line in slow else line for line in COMMANDS]
 
 
@@ -142,15 +156,23 @@ def test_every_command_runs(line: str, place: Path, encoder: Path, monkeypatch: 
     assert run(short(line, encoder)) == 0
 
 
+@pytest.mark.parametrize("line", REFUSED)
+def test_what_is_to_be_refused_is(line: str, place: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    assert run(short(line, encoder)) == 2
+
+
 def test_sizes_in_the_text_are_those_that_the_commands_print(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """S3.1: 434,403 parameters with the classifier, 801,803 for the decoder."""
+    """S3.1: 434,403 parameters with the classifier, 427,600 without, 801,803 for the decoder."""
     monkeypatch.chdir(place)
+    assert run(["train", "speeches-classify-exercise", "--dry-run"]) == 0
+    assert "427,600" in capsys.readouterr().out
     printed = []
     for line in COMMANDS:
         if line.startswith("glassformer train speeches-") and "--dry-run" in line:
             capsys.readouterr()
             assert run([*shlex.split(line)[1:], "--json"]) == 0
             printed.append(json.loads(capsys.readouterr().out)["parameters"])
-    assert printed == [434403, 801803]
+    assert printed == [434403, 801803] * 2

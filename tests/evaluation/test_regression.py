@@ -10,7 +10,12 @@ from scipy.stats import spearmanr
 from sklearn.metrics import cohen_kappa_score, mean_absolute_error, r2_score
 
 from glassformer.data.labels.labelled_texts import LabelledTexts
-from glassformer.evaluation.regression import REGRESSION_BASELINES, regression_outcomes, regression_tables
+from glassformer.evaluation.regression import (
+    REGRESSION_BASELINES,
+    REGRESSION_METRICS,
+    regression_outcomes,
+    regression_tables,
+)
 
 RNG = np.random.default_rng(5)
 TRUE = RNG.normal(50, 10, size=61)
@@ -59,3 +64,14 @@ def test_baselines_come_back_from_their_arrays(name: str) -> None:
     figures = fitted.evaluate(items(TRUE), None).figures
     assert kind.from_arrays(fitted.arrays()).evaluate(items(TRUE), None).figures == figures
     assert figures["r2"].value == pytest.approx(0) if name == "mean" else figures["r2"].value > 0.4
+
+
+def test_the_page_shows_what_is_wrong() -> None:
+    from glassformer.evaluation.results import Evaluation
+    from glassformer.pages.page import Table
+    from glassformer.web.routes.runs import evaluation_blocks
+
+    found = Evaluation.of("validation", regression_outcomes(PREDICTED, items(TRUE)), {}, metrics=REGRESSION_METRICS)
+    again = Evaluation.from_dict(found.to_file_dict())  # as the page reads it
+    tables = [block for block in evaluation_blocks(again) if isinstance(block, Table)]
+    assert [len(table.rows) for table in tables] == [5, 5, 10]  # the metrics, the fifths, the worst

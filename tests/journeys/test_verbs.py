@@ -19,6 +19,7 @@ PRETRAINED, OWN = "labels, pretrained encoder", "next-token, own network"
 SLOW = ("compare", "report")
 SMALL = {"width": 12, "layers": 1, "heads": 2, "context": 64}
 BERT = {"context": 16, "causal": False, "block": "post", "embedding_norm": True, "head": "masked"}
+BART = {"context": 24, "block": "post", "embedding_norm": True, "positions": {"kind": "learned", "offset": 2}}
 WORLD = {"set": {"kind": "world", "people": 40}}
 MIXED = {"kind": "mixture", "parts": {"spans": {"share": 0.5}, "answers": {"share": 0.5}}, "judged_by": "answers"}
 TRAINING = {"training": {"steps": 3, "batch_size": 8, "device": "cpu"}}
@@ -66,7 +67,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "data": {"set": {"kind": "rewriting", "task": "copy", "pairs": 40, "held_out": 6, "length": 3}},
             "tokenizer": {"kind": "char"},
             "objective": "translate",
-            "model": {"kind": "encoder-decoder", **SMALL, "context": 24},
+            "model": {"kind": "encoder-decoder", **SMALL, **BART},
         },
         "labels": {**animals, "tokenizer": {"kind": "word", "min_count": 1}, "model": classifier},
         PRETRAINED: {**animals, "model": encoder},

@@ -15,6 +15,7 @@ from glassformer.foundation.errors import ConfigError
 from glassformer.objectives.span_rows import Marks
 from glassformer.objectives.spans import as_batch, as_pairs
 from glassformer.recipe import load_recipe
+from glassformer.runs.weights import saved_tensors
 
 MARKS = Marks((20, 21), 22, 23, 24)
 LINES = [f"person {number} was born in town {number % 7} long ago." for number in range(60)]
@@ -74,6 +75,19 @@ def test_a_start_for_questions(tmp_path: Path) -> None:
     )
     assert child.ancestry[0]["step"] == 4
     assert child.translate("3 was born in")[0].source == "3 was born in"
+
+
+def test_a_stopped_run_of_spans_goes_on_bit_by_bit(tmp_path: Path) -> None:
+    """With dropout on both sides, and T5's many spans."""
+    changes = {"model.dropout": 0.2, "checkpoint.every": 2, "objective.length": 2, "training.schedule": "constant"}
+    whole = gf.train(recipe(tmp_path), set=changes, out=tmp_path / "whole")
+    gf.train(recipe(tmp_path), set={**changes, "training.steps": 2}, out=tmp_path / "run")
+    resumed = gf.train(recipe(tmp_path), set=changes, out=tmp_path / "run", resume=True)
+    one, other = saved_tensors(whole.model), saved_tensors(resumed.model)
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    before, after = (saved_tensors(gf.load(tmp_path / "run").network_at(step)) for step in (2, 4))
+    assert not all(torch.equal(before[name], after[name]) for name in after)
 
 
 def test_models_and_objectives_of_other_forms_are_refused(tmp_path: Path) -> None:

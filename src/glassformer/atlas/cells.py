@@ -185,7 +185,7 @@ class Cell:
             "sentence": "" if verdict is None else verdict.sentence,
             "p_corrected": None if verdict is None or verdict.evidence is None else verdict.evidence.p_corrected,
             "seeds": {str(seed): None if math.isnan(loss) else round(loss, 5) for seed, loss in self.losses.items()},
-            "baseline": [round(float(one), 5) for one in self.baseline],
+            "baseline": [round(float(one), 5) for one in self.baseline if not math.isnan(one)],
             "rate": None if group is None else group.rate,
             "rate_note": self.rate_note,
             "rate_curve": None if self.curve is None else self.curve.to_dict(),

@@ -20,7 +20,6 @@ from glassformer.figures.save import printable
 from glassformer.foundation.files import write_atomically
 
 TITLE = "What changed a Transformer, and whether it did here"
-DECIDED = ("better", "worse", "same")
 
 
 def document(atlas: Atlas, records: Records, cells: Sequence[Cell], margin: float | None = None) -> dict[str, Any]:
@@ -81,41 +80,25 @@ def bibtex(row: Row) -> str:
 
 def to_csv(cells: Sequence[Cell]) -> str:
     """One line per cell."""
-    stream = io.StringIO()
-    names = [
-        "row",
-        "title",
-        "slot",
-        "year",
-        "kind",
-        "text",
-        "size",
-        "base",
-        "word",
-        "difference",
-        "low",
-        "high",
-        "p_corrected",
-        "seeds",
-    ]
-    names += ["rate", "rate_note", "worth_more_steps", "parameters", "flops", "speed", "command"]
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(names)
+    stream, lines = io.StringIO(), []
     for cell in cells:
-        known, row, difference = cell.to_dict(), cell.row, cell.difference
-        worth = None if cell.worth is None else cell.worth.more_steps.value
-        figures = [difference.value, difference.low, difference.high, known["p_corrected"], len(cell.losses), known["rate"]]
-        about = [row.name, row.title, row.slot, row.year, row.kind, cell.text, cell.size, cell.base, cell.word]
-        rest = [cell.rate_note, worth, cell.parameters, cell.flops, cell.speed, cell.command]
-        writer.writerow([_short(value) for value in (*about, *figures, *rest)])
+        known, difference = cell.to_dict(), cell.difference
+        about = {key: getattr(cell.row, key) for key in ("title", "slot", "year", "kind")}
+        figures = {"difference": difference.value, "low": difference.low, "high": difference.high, "seeds": len(cell.losses)}
+        worth = {"worth_more_steps": None if cell.worth is None else cell.worth.more_steps.value}
+        first = {key: known[key] for key in ("row", "text", "size", "base", "word")}
+        last = {key: known[key] for key in ("p_corrected", "rate", "rate_note", "parameters", "flops", "speed", "command")}
+        lines.append({**first, **about, **figures, **worth, **last})
+    writer = csv.DictWriter(stream, list(lines[0]) if lines else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: _short(value) for key, value in line.items()} for line in lines)
     return stream.getvalue()
 
 
 def _short(value: Any) -> Any:
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.6g}"
-    text = "" if value is None else value
-    return f"'{text}" if isinstance(text, str) and text[:1] in "=+-@" and text else text  # no formula in a spreadsheet
+    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@") else value  # no formula in a spreadsheet
 
 
 def render(known: dict[str, Any]) -> str:

@@ -49,8 +49,7 @@ def share_of_judged(rows: Sequence[np.ndarray], judged: Any, train: Any, encode:
         if inside.any() and hasattr(train, "tokens"):
             inside &= ~np.isin(drawn, window_hashes(np.asarray(train.tokens), window))
         return float(inside.mean()) if len(drawn) else None
-    mine, theirs = ([text for name in TEXTS for text in getattr(one, name, None) or ()] for one in (judged, train))
-    trained = set(theirs)
+    mine, trained = _texts(judged), set(_texts(train))
     ends: dict[int, set[int]] = {}
     for text in mine[:SAMPLED]:
         ids = np.asarray(encode(text)) if text not in trained else np.zeros(0, np.int64)
@@ -60,6 +59,11 @@ def share_of_judged(rows: Sequence[np.ndarray], judged: Any, train: Any, encode:
         return None
     found = [set(window_hashes(row, PHRASE).tolist()) for row in rows]
     return float(np.mean([any(ends[first] & row for first in ends.keys() & row) for row in found]))
+
+
+def _texts(items: Any) -> list[str]:
+    found = (getattr(items, name, None) for name in TEXTS)
+    return [text for texts in found if isinstance(texts, tuple | list) for text in texts if isinstance(text, str)]
 
 
 def window_hashes(tokens_N: np.ndarray, window: int = WINDOW) -> np.ndarray:

@@ -144,7 +144,7 @@ def worst_errors(log_probabilities_NC: np.ndarray, items: LabelledTexts) -> list
 def label_tables(details: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[Any]]]]:
     """(heading, header, rows) of what a classifier does wrong, from the details of its evaluation: each class, which are taken
     for which, the most confused pairs, the worst errors."""
-    if "by_label" not in details:
+    if "confusion" not in details:
         return []
     names, counts = details["confusion"]["labels"], details["confusion"]["rows_true_columns_predicted"]
     tables = [by_label_table("class", details["by_label"])]

@@ -104,7 +104,7 @@ def cross_fitted(scores_NC: np.ndarray, true_NC: np.ndarray) -> np.ndarray:
 
 def multilabel_tables(details: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[Any]]]]:
     """(heading, header, rows): each label, and the texts with the worst error."""
-    if "by_label" not in details:
+    if "by_label" not in details or "confusion" in details:  # those of one label
         return []
     errors = [
         [row["id"], row["labels"], row["predicted"], row["most_wrong"], f"{row['its_probability']:.1%}", row["text"]]

@@ -6,6 +6,7 @@ Takes arrays and labels; knows no network.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -130,7 +131,7 @@ def _image(axes: Axes, weights_TS: np.ndarray, padding: int = 0):  # type: ignor
         spine.set_color(GRID)
     if padding:  # whole rows and columns, under what a padded query reads, which nobody uses
         rows, columns = weights_TS.shape
-        grey = {"color": SOFT, "alpha": 0.35, "linewidth": 0, "zorder": 3}
+        grey: dict[str, Any] = {"color": SOFT, "alpha": 0.35, "linewidth": 0, "zorder": 3}
         axes.axvspan(columns - padding - 0.5, columns - 0.5, **grey)
         axes.axhspan(rows - padding - 0.5, rows - 0.5, xmax=1 - padding / columns, **grey)
     root = np.sqrt(np.clip(weights_TS, 0, 1))

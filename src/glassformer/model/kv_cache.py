@@ -77,11 +77,7 @@ class KVCache(RowBuffers):
         """Stores the new vectors and returns those of all positions so far, [B, H, S, E]."""
         placement = self._placement
         if placement.position_ids_BT is None:  # whole rows: the new vectors are all there is
-            buffer_BHSE, rows, length = self._whole(name, new_BHTE), placement.whole_rows, new_BHTE.shape[2]
-            if isinstance(rows, slice):
-                placement.copy(buffer_BHSE[rows, :, :length], new_BHTE)
-            else:
-                buffer_BHSE[rows, :, :length] = new_BHTE
+            self._whole(name, new_BHTE)[placement.whole_rows, :, : new_BHTE.shape[2]] = new_BHTE
             return new_BHTE
         buffer_BHSE = self.rows_of(name, new_BHTE)
         buffer_BHSE.scatter_(2, placement.position_ids_BT[:, None, :, None].expand_as(new_BHTE), new_BHTE)

@@ -108,7 +108,7 @@ class TextObjective(ObjectiveConfig):
             return None
         items = part.split("validation")
         rows = self.predict(network, items[range(min(SHOWN, len(items)))], tools)
-        lines = [f"{self.in_words(row)} {row['label']}): {row['text'][:100]}" for row in rows]
+        lines = [f"{self.in_words(row)}{row['label']}): {row['text'][:100]}" for row in rows]
         return "\n".join(lines), self.caption
 
     caption: ClassVar[str] = "The first validation texts: predicted (true)."
@@ -197,7 +197,7 @@ class LabelsConfig(TextObjective):
         return rows
 
     def in_words(self, row: Mapping[str, Any]) -> str:
-        return f"{row['predicted']} ({row['confidence']:.0%};"
+        return f"{row['predicted']} ({row['confidence']:.0%}; "
 
     def ask(self, network: Network, items: Any, tools: EvaluationTools, options: AskOptions) -> list[Answer]:
         """The label of each text with its probability; the other labels are the alternatives."""

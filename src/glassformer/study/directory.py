@@ -78,15 +78,17 @@ class StudyDirectory:
 
     def store_plugins(self, plugins: Iterable[Mapping[str, Any]]) -> None:
         """Copies plugins and what they import to ``plugins/``, with the commit of their folder and of this package."""
-        rows = []
+        place, rows = self.root / "plugins", []
         for plugin in plugins:
             for file, digest in ((str(plugin["file"]), plugin["sha256"]), *plugin.get("imports", {}).items()):
-                name = f"{digest[:8]}-{Path(file).name}"
+                stored = place / f"{digest[:8]}-{Path(file).name}"
+                if not stored.is_file() and Path(file).is_file() and sha256_of_file(Path(file)) == digest:
+                    place.mkdir(exist_ok=True)
+                    shutil.copyfile(file, stored)
+                name = stored.name if stored.is_file() else None  # a file that is gone, or changed, by now
                 rows.append({"file": file, "sha256": digest, "stored": name, "commit": commit_of(Path(file).parent)})
-                if not (self.root / "plugins" / name).is_file() and sha256_of_file(Path(file)) == digest:
-                    (self.root / "plugins").mkdir(exist_ok=True)
-                    write_atomically(self.root / "plugins" / name, Path(file).read_text(encoding="utf-8"))
         if rows:
+            place.mkdir(exist_ok=True)
             document = {"schema": self.SCHEMA, "glassformer": commit_of(Path(__file__).parent), "files": rows}
             write_json(self.root / "plugins" / "files.json", document)
 

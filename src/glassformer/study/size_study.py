@@ -114,12 +114,11 @@ class SizeStudy:
 
     def rows(self) -> list[list[str]]:
         """The table: change, size, parameters, verdict, difference, worth in steps."""
-        worth = {(size, one.variant): one.more_steps for size, own in self.worth.items() for one in own}
+        worth = {(size, one.variant): one.short for size, own in self.worth.items() for one in own}
         rows = []
         for trend in self.trends:
             for size, study in self.studies.items():
-                one, steps = study.verdict(trend.variant), worth.get((size, trend.variant))
-                more = "" if steps is None or steps.value is None else f"{100 * steps.value:+.0f} %"
+                one, more = study.verdict(trend.variant), worth.get((size, trend.variant), "")
                 found = "" if one.difference.value is None else str(one.difference)
                 rows.append([trend.variant, size, f"{self.parameters[size]:,}", one.verdict, found, more])
         return rows

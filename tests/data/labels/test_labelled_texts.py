@@ -223,7 +223,7 @@ def test_read_once_and_again_when_the_file_or_the_way_of_reading_changes(source:
 
 def test_a_file_that_changes_while_it_is_read_is_refused(source: LabelSource, monkeypatch) -> None:
     sums = iter("ab")
-    monkeypatch.setattr(module, "fingerprint_of", lambda _: next(sums))
+    monkeypatch.setattr("glassformer.data.reading.sources.fingerprint_of", lambda _: next(sums))
     with refused(DataError, "changed-while-read"):
         rows_of(source)
 

@@ -54,6 +54,22 @@ def test_marks_it_has_already_keep_their_ids():
     assert more.decode([1, more.mark_id("<c>"), 2]) == "a<c>b"
 
 
+def test_marks_that_are_ids_of_the_text_itself(tmp_path):
+    """As of a published model: nothing is added, and what is added later comes after all ids."""
+    plain = TOKENIZERS.parse("char").train(lambda: ["abc"])
+    own = MarkedTokenizer(plain, (), own_marks={"<start>": 2, "<end>": 1}, prefix=[3])
+    assert own.size == plain.size
+    assert (own.mark_id("<start>"), own.mark_id("<end>"), own.prefix) == (2, 1, (3,))
+    assert own.with_marks(["<end>"]) is own
+    more = own.with_marks(["<end>", "<mask>"])
+    assert (more.mark_id("<end>"), more.mark_id("<mask>"), more.prefix) == (1, plain.size, (3,))
+    more.save(tmp_path / "tok.json")
+    again = load_tokenizer(tmp_path / "tok.json")
+    assert (again.own_marks, again.marks, again.prefix) == (own.own_marks, ("<mask>",), (3,))
+    with refused(DataError, "id-out-of-range"):
+        MarkedTokenizer.from_settings({**own.settings(), "prefix": [99]})
+
+
 def test_what_cannot_be_is_a_sentence(tmp_path):
     plain = TOKENIZERS.parse("char").train(lambda: ["abc"])
     with refused(DataError, "no-mark", "'<mask>'"):

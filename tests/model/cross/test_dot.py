@@ -18,9 +18,9 @@ B, T, S, D, H = 2, 5, 7, 12, 3
 DIMS = Dims(width=D, heads=H, layers=2, context=9, vocabulary=11)
 
 
-def made(*, fused: bool) -> DotCross:
+def made(*, fused: bool, scale: float | None = None) -> DotCross:
     torch.manual_seed(0)
-    return DotCross(DIMS, fused=fused)
+    return DotCross(DIMS, fused=fused, scale=scale)
 
 
 def inputs() -> tuple[torch.Tensor, Memory]:
@@ -39,6 +39,18 @@ def test_it_is_the_equation(fused: bool) -> None:
     )
     z_BHTE = cross(x_BTD, AttentionContext(causal=True, memory=memory), Positions(), None)
     torch.testing.assert_close(z_BHTE, expected)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_a_scale_is_a_factor_on_the_queries(fused: bool) -> None:
+    """T5's 1: as if the queries were longer by the root of the head's width."""
+    x_BTD, memory = inputs()
+    unscaled, usual = made(fused=fused, scale=1.0), made(fused=fused)
+    with torch.no_grad():
+        for parameter in usual.to_query.parameters():
+            parameter.mul_((D / H) ** 0.5)
+    context = AttentionContext(causal=True, memory=memory)
+    torch.testing.assert_close(unscaled(x_BTD, context, Positions(), None), usual(x_BTD, context, Positions(), None))
 
 
 def test_keys_and_values_are_stored_once() -> None:

@@ -38,9 +38,9 @@ def test_everything_the_issue_names_is_on_the_page(study):
     captions = " ".join(figure.caption for figure in figures)
     assert "every seed is a dot" in captions
     assert "Cost against quality" in captions
-    assert "Validation loss by step" in captions
+    assert "Loss on training and validation text" in captions
     tables = [block for block in page.sections if isinstance(block, Table)]
-    assert [table.header[0] for table in tables] == ["variant", "variant"]
+    assert [table.header[0] for table in tables] == ["change", "variant", "variant"]
     assert "model.positions" in tables[-1].header
     assert page.tainted is None
 

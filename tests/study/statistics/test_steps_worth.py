@@ -35,7 +35,10 @@ def test_higher_is_better():
 def test_no_worth_without_a_steep_ruler_or_far_beyond_it():
     flat = Ruler((500, 1000), np.array([[3.0, 3.1], [3.1, 3.0]]), at=1000)
     assert steps_worth("c", Estimate(0.1, 0.0, 0.2, 8), flat).more_steps.value is None
-    assert steps_worth("c", Estimate(2.0, 1.9, 2.1, 8), RULER).more_steps.value is None
+    far = steps_worth("c", Estimate(0.41, 0.4, 0.42, 8), RULER)  # the ruler reaches one doubling; one more is allowed
+    assert (far.more_steps.value, far.short) == (None, "more than 300 % more steps")
+    assert steps_worth("c", Estimate(0.39, 0.38, 0.4, 8), RULER).more_steps.value is not None
+    assert steps_worth("c", Estimate(-0.41, -0.42, -0.4, 8), RULER).short == "less than 25 % of the steps"
 
 
 def test_the_curve_of_the_second_half():

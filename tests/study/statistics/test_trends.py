@@ -96,6 +96,9 @@ class TestWords:
         bad = world(rng, 0.5)
         bad[1] = AtSize(bad[1].parameters, bad[1].differences, problem="it diverged")
         assert one(bad).word == "not known"
+        lost = world(rng, 0.5)
+        lost[2].differences[3] = np.nan
+        assert (one(lost).word, one(lost).gains) == ("not known", ())  # no NaN reaches JSON
 
     def test_changes_are_corrected_together(self):
         rng = np.random.default_rng(7)

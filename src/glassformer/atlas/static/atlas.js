@@ -2,7 +2,7 @@
 
 const data = JSON.parse(document.getElementById("atlas-data").textContent);
 const SVG = "http://www.w3.org/2000/svg";
-const REACH = 0.1; // nats per byte at the edge of a cell's picture
+const REACH = 0.06; // nats per byte at the edge of a cell's picture
 const byCell = new Map(data.cells.map((cell) => [[cell.row, cell.text, cell.size, cell.base].join("|"), cell]));
 const byRow = new Map(data.rows.map((row) => [row.name, row]));
 
@@ -36,7 +36,7 @@ function interval(cell) {
     draw("line", { class: "axis", x1: 50, x2: 50, y1: 0, y2: 12 }));
   if (value === null) return picture;
   if (low !== null && low !== undefined) picture.append(draw("line", { class: "bar", x1: at(low), x2: at(high), y1: 6, y2: 6 }));
-  picture.append(draw("rect", { class: "dot", x: at(value) - 1.5, width: 3, y: 1.5, height: 9 }));
+  picture.append(draw("rect", { class: "dot", x: at(value) - 0.7, width: 1.4, y: 0.5, height: 11 }));
   return picture;
 }
 
@@ -76,14 +76,15 @@ const columns = [
 
 const lines = new Map();
 for (const row of data.rows) {
-  const about = `${row.slot.replace("model.", "")} · ${row.kind}${row.untestable ? " · claim not testable here" : ""}`;
+  const about = `${row.role === "row" ? `${row.slot.replace("model.", "")} · ${row.kind}` : row.role === "leak" ? "positive control" : row.role}${row.untestable ? " · claim not testable here" : ""}`;
   const name = make("th", { scope: "row" }, row.title, make("span", { class: "about" }, about));
   const cells = columns.slice(1).map((column) => make("td", column.number ? { class: "number" } : {}, column.show(row)));
   lines.set(row.name, make("tr", {}, name, ...cells));
 }
 
 const body = make("tbody");
-const state = { column: 1, up: true };
+const judged = data.columns.map((column) => data.rows.filter((row) => (cellOf(row, column)?.word ?? "open") !== "open").length);
+const state = { column: 1 + judged.indexOf(Math.max(...judged)), up: true };
 const heads = columns.map((column, number) =>
   make("th", { scope: "col", title: column.title ?? null, class: column.number ? "number" : null },
     make("button", { type: "button", onclick: () => sortBy(number) }, column.name)));
@@ -198,7 +199,7 @@ function open(cell) {
 
 const s = data.summary;
 const says = [
-  `${s.rows} changes judged in ${s.cells} cells from ${s.runs} runs, against one baseline (${data.bases.modern}). A bar is the corrected 95 % interval of the difference in nats per byte, left is better; the band is the margin of ${data.margin}.`,
+  `${s.rows} published ${s.rows === 1 ? "change" : "changes"} and the controls, ${s.cells} cells judged from ${s.runs} runs, against one baseline (${data.bases.modern}). A bar is the corrected 95 % interval of the difference in nats per byte, left is better; the band is the margin of ${data.margin}.`,
   `Controls: ${s.placebo_false_words} of ${s.placebo_cells} placebo cells got a word; ${s.rulers_found} of ${s.ruler_cells} ruler cells were found; ${s.controls_invalid} of ${s.control_cells} positive controls are invalid. By chance alone about ${s.expected_false_words} words would be false.`,
   "Small models, few steps, three texts: a word says whether a change did something here, not whether it is good.",
 ];

@@ -34,7 +34,7 @@ class EncodedTexts:
 
     ids: tuple[np.ndarray, ...]
     types: tuple[np.ndarray, ...] | None
-    labels: np.ndarray  # LabelledTexts.targets
+    labels: np.ndarray  # LabelledTexts.target_array
     cut: int
     pad_id: int
     context: int
@@ -90,7 +90,7 @@ def encoded_texts(tokenizer: Tokenizer, items: LabelledTexts, context: int) -> E
     ends = np.cumsum(lengths)[:-1]
     types = tuple(np.split(flat_kinds, ends)) if flat_kinds.any() else None
     pad = tokenizer.pad_id if tokenizer.pad_id is not None else 0  # masked for every query, so any id will do
-    return EncodedTexts(tuple(np.split(flat_ids, ends)), types, items.targets, cuts, pad, context)
+    return EncodedTexts(tuple(np.split(flat_ids, ends)), types, items.target_array, cuts, pad, context)
 
 
 def _by_library(tokenizer: FastTokenizer, items: LabelledTexts, context: int) -> Iterator[tuple[list[int], list[int], bool]]:

@@ -27,9 +27,10 @@ from glassformer.data.near_duplicates import (
 )
 from glassformer.data.prepare import trained_tokenizer
 from glassformer.data.reading.corpus import LabelSource, Row, Skipped, Source, Target, format_by_name, read, read_rows
-from glassformer.data.reading.readers import EMPTY_LINE, lines, to_text
+from glassformer.data.reading.readers import text_per_line
 from glassformer.data.reading.sources import (
     at_places,
+    cached_rows,
     find_label_sources,
     find_sources,
     fingerprint_of,
@@ -58,17 +59,7 @@ _near = MemoryCache[Near](8, lambda near: 100 * near.count)
 
 def rows_of(source: LabelSource) -> LabelRows:
     """The rows of a source and its skipped lines; cached in memory, since every trial of a study reads the same files."""
-    sha256 = fingerprint_of(source)
-
-    def make() -> LabelRows:
-        skipped = Skipped()
-        rows = tuple(read_rows(source, skipped))
-        if fingerprint_of(source) != sha256:
-            rule = "changed while it was read; start again once nothing writes to it."
-            raise DataError(rule, file=source.name, reason="changed-while-read")
-        return rows, skipped
-
-    return _rows.get((source, sha256), make)
+    return cached_rows(_rows, source, read_rows)
 
 
 @dataclass(frozen=True)
@@ -95,7 +86,7 @@ class LabelledTexts:
         return "several" if self.labels.ndim == 2 else "number" if self.scale is not None else "class"
 
     @property
-    def targets(self) -> np.ndarray:
+    def target_array(self) -> np.ndarray:
         """What a network is trained on: class indices [N]; float32 of several labels [N, C]; scaled numbers [N, 1]."""
         if self.scale is not None:
             return ((self.labels - self.scale[0]) / self.scale[1])[:, None].astype(np.float32)
@@ -127,7 +118,7 @@ class LabelledTexts:
         return ", ".join(self.label_names[one] for one in chosen)
 
     def target_in_words(self, target: Any) -> str:
-        """One of ``targets`` in words."""
+        """One of ``target_array`` in words."""
         if self.scale is not None:
             return f"{float(target[0]) * self.scale[1] + self.scale[0]:.6g}"
         chosen = np.flatnonzero(target > 0) if self.target == "several" else [target]
@@ -174,7 +165,8 @@ class Labels:
 
     def __init__(self, data: DataConfig, *, expect: Mapping[str, Any] | None = None, target: Target = "class") -> None:
         before = (expect or {}).get("fingerprints", {})
-        self.target, self.scale = target, None
+        self.target = target
+        self.scale: tuple[float, float] | None = None
         self._data = at_places(data, (expect or {}).get("places", {}))
         self._sources = find_label_sources(self._data, target)
         validation = {"validation": self._sources.validation} if self._sources.validation else {}
@@ -437,7 +429,12 @@ def texts_to_ask(
     if format_by_name(source.files[0]) == "text" and like.pair_column is None:
         if like.format == "label-text" and _begins_with_labels(source, {*labels, *labels.values()}):
             return texts_of_file(tokenizer, path, reading, record=record)
-        return unlabelled_texts(Path(path).name, _one_per_line(source.files), tuple(labels.values()), scale=_scale(known))
+        return unlabelled_texts(
+            Path(path).name,
+            [text for file in source.files for text in text_per_line(file)],
+            tuple(labels.values()),
+            scale=_scale(known),
+        )
     try:
         return texts_of_file(tokenizer, path, reading, record=record)
     except DataError as error:
@@ -493,22 +490,6 @@ def unlabelled_texts(
     labels = np.full(len(texts), UNLABELLED if scale is None else np.nan)
     seconds = None if pairs is None else tuple(pairs)
     return LabelledTexts(name, tuple(texts), seconds, labels, ids, tuple(label_names), scale=scale)
-
-
-def _one_per_line(files: Sequence[Path]) -> list[str]:
-    """One text per line. Raises on an empty line in between, since answers are written line by line."""
-    found: list[str] = []
-    for file in files:
-        empty: int | None = None
-        for number, line in lines(file):
-            text = to_text(line, file, number).strip()
-            if text and empty is not None:
-                raise DataError(EMPTY_LINE, file=file, line=empty, reason="empty-line")
-            if text:
-                found.append(text)
-            elif empty is None:
-                empty = number
-    return found
 
 
 def _begins_with_labels(source: LabelSource, labels: set[str]) -> bool:

@@ -6,7 +6,7 @@ Read from two parallel files or from a table with columns ``source`` and ``targe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
@@ -17,9 +17,10 @@ from glassformer.data.config import DataConfig
 from glassformer.data.memory_cache import MemoryCache
 from glassformer.data.prepare import trained_tokenizer
 from glassformer.data.reading.corpus import PairRow, PairSource, Skipped, format_by_name, read_pairs
-from glassformer.data.reading.readers import EMPTY_LINE, lines, to_text
+from glassformer.data.reading.readers import text_per_line
 from glassformer.data.reading.sources import (
     at_places,
+    cached_rows,
     find_pair_sources,
     fingerprint_of,
     pair_source_at,
@@ -38,17 +39,7 @@ _rows = MemoryCache[PairRows](6, lambda read: sum(2 * len(row.source) + 2 * len(
 
 def rows_of(source: PairSource) -> PairRows:
     """The pairs of a source and its skipped lines; cached in memory, since every trial of a study reads the same files."""
-    sha256 = fingerprint_of(source)
-
-    def make() -> PairRows:
-        skipped = Skipped()
-        rows = tuple(read_pairs(source, skipped))
-        if fingerprint_of(source) != sha256:
-            rule = "changed while it was read; start again once nothing writes to it."
-            raise DataError(rule, file=source.name, reason="changed-while-read")
-        return rows, skipped
-
-    return _rows.get((source, sha256), make)
+    return cached_rows(_rows, source, read_pairs)
 
 
 @dataclass(frozen=True)
@@ -283,23 +274,10 @@ def sources_of_file(
         return pairs_of_file(tokenizer, path, reading, record=record)
     if not file.is_file():
         raise DataError("does not exist; check the path.", file=file, reason="missing-file")
-    texts = list(_lines(file))
+    texts = list(text_per_line(file))
     if not texts:
         raise DataError("has no texts; write one per line.", file=file, reason="no-rows")
     return sources_of_texts(tokenizer, texts, name=file.name)
-
-
-def _lines(file: Path) -> Iterator[str]:
-    """The lines of a file; an empty one between others, which would shift the translations, is refused."""
-    empty: int | None = None
-    for number, line in lines(file):
-        text = to_text(line, file, number).strip()
-        if not text:
-            empty = number if empty is None else empty
-            continue
-        if empty is not None:
-            raise DataError(EMPTY_LINE, file=file, line=empty, reason="empty-line")
-        yield text
 
 
 def _pairs_of_rows(name: str, rows: Sequence[PairRow]) -> Pairs:

@@ -166,6 +166,19 @@ def lines(file: Path, *, encoding: str | None = None) -> Iterator[tuple[int, byt
             yield number, line
 
 
+def text_per_line(file: Path) -> Iterator[str]:
+    """One text per line. Raises on an empty line in between, since answers are written line by line."""
+    empty: int | None = None
+    for number, line in lines(file):
+        text = to_text(line, file, number).strip()
+        if text and empty is not None:
+            raise DataError(EMPTY_LINE, file=file, line=empty, reason="empty-line")
+        if text:
+            yield text
+        elif empty is None:
+            empty = number
+
+
 def require_size(size: int, what: str, file: Path | str, line: int) -> None:
     """Raises if something that must fit into memory is too long."""
     if size > MAX_DOCUMENT:

@@ -11,15 +11,16 @@ import shutil
 import stat
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from glassformer.data.config import DataConfig, QuestionsConfig
 from glassformer.data.disk_cache import cache_folder, cached_folder
-from glassformer.data.reading.corpus import LabelSource, PairSource, Source, Target
+from glassformer.data.memory_cache import MemoryCache
+from glassformer.data.reading.corpus import LabelSource, PairSource, Skipped, Source, Target
 from glassformer.data.reading.hub_sets import held_out_splits, is_hub_set, split_file
 from glassformer.data.reading.named_sets import SETS, DataSources, LabelSources, PairSources, QuestionFiles, find_set
 from glassformer.foundation.errors import ConfigError, DataError, UnknownName
@@ -373,6 +374,27 @@ def fingerprint_of(source: Source | LabelSource | PairSource) -> str:
     """sha256 over the files' sha256, in order. A single file has its own."""
     digests = [sha256_of(file) for file in source.files]
     return digests[0] if len(digests) == 1 else sha256_of_text("".join(digests))
+
+
+S = TypeVar("S", LabelSource, PairSource)
+R = TypeVar("R")
+
+
+def cached_rows(
+    cache: MemoryCache[tuple[tuple[R, ...], Skipped]], source: S, read: Callable[[S, Skipped], Iterable[R]]
+) -> tuple[tuple[R, ...], Skipped]:
+    """The rows of a source and its skipped lines; cached in memory, since every trial of a study reads the same files."""
+    sha256 = fingerprint_of(source)
+
+    def make() -> tuple[tuple[R, ...], Skipped]:
+        skipped = Skipped()
+        rows = tuple(read(source, skipped))
+        if fingerprint_of(source) != sha256:
+            rule = "changed while it was read; start again once nothing writes to it."
+            raise DataError(rule, file=source.name, reason="changed-while-read")
+        return rows, skipped
+
+    return cache.get((source, sha256), make)
 
 
 def size_of(source: Source) -> int:

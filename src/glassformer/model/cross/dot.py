@@ -44,7 +44,7 @@ class DotCrossConfig(CrossConfig):
 
 @final
 class DotCross(SoftmaxMixer):
-    def __init__(self, dims: Dims, *, fused: bool, scale: float | None) -> None:
+    def __init__(self, dims: Dims, *, fused: bool, scale: float | None = None) -> None:
         super().__init__(dims, fused=fused)
         self.layer, self.scale = dims.layer, scale
         self.to_query = start(nn.Linear(dims.width, dims.attention_width, bias=dims.bias), "to_query")

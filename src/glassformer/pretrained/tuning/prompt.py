@@ -14,7 +14,10 @@ from glassformer.pretrained.tuning.base import TUNINGS, EncoderSizes, Reader, Tu
 @TUNINGS.variant("prompt")
 @final
 class PromptConfig(TuningConfig):
-    """Trained vectors before the input, and the head: 130 d + 2 numbers for 128 of them and two labels (Lester et al. 2021)."""
+    """Trained vectors before the input, and the head: 130 d + 2 numbers for 128 of them and two labels (Lester et al. 2021).
+
+    Exercises also call this prefix tuning; here ``prefix`` has keys and values in every layer.
+    """
 
     length: int = Field(default=128, ge=1, le=4096)
 

@@ -179,6 +179,7 @@ def _order(drawn: list[Batch]) -> str:
 
 def judged_share(drawn: list[Batch], data: PreparedData, split: str) -> float | None:
     """How much of what the objective draws is the text that variants are judged on, and not training text."""
-    rows = [np.asarray(row) for batch in drawn for name in READ if name in batch.tensors for row in batch[name].cpu().numpy()]
+    held = [batch[name] for batch in drawn for name in READ if name in batch.tensors and batch[name].ndim == 2]
+    rows = [row for ids_BT in held if not ids_BT.is_floating_point() for row in ids_BT.cpu().numpy()]
     train = data.split("train") if "train" in data.names else None
     return share_of_judged(rows, data.split(split), train, data.tokenizer.encode) if rows else None

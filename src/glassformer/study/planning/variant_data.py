@@ -53,7 +53,7 @@ def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT
     compared_recipes = {**recipes, **_grid_points(plan, resolve)}
     data = prepare_each(compared_recipes, watch)
     _require_same_text(plan, data)
-    _require_unseen_text(plan, data[BASE])
+    _require_unseen_text(plan, base, data[BASE])
     for name, judge in judges.items():
         if judge is not None:
             _require_judge(name, recipes[name], judge, data)
@@ -205,9 +205,11 @@ def _require_same_text(plan: StudyPlan, data: dict[str, PreparedData]) -> None:
             _require_same_tokens(plan, name, own.split(split), base.split(split), own.tokenizer.size == base.tokenizer.size)
 
 
-def _require_unseen_text(plan: StudyPlan, base: PreparedData) -> None:
-    """Raises where the whole text that variants are judged on is training text; a part of it is said with the verdicts."""
-    if plan.allow_leaks or "train" not in base.names or not hasattr(base.split(plan.split), "tokens"):
+def _require_unseen_text(plan: StudyPlan, recipe: Recipe, base: PreparedData) -> None:
+    """Raises where a file that variants are judged on is all training text. A part of it is said with the verdicts; so is a
+    drawn split of a text that repeats itself."""
+    given = recipe.data.validation if plan.split == VALIDATION_SPLIT else recipe.data.test
+    if plan.allow_leaks or not given or "train" not in base.names or not hasattr(base.split(plan.split), "tokens"):
         return
     share = share_in_train(base.split("train"), base.split(plan.split))
     if share is not None and share >= WHOLLY:

@@ -121,11 +121,14 @@ def _verdicts(study: Study) -> list[Block]:
     differing: list[list[Cell]] = [
         [one.variant, found.text, found.base, found.own] for one in study.verdicts for found in one.conditions
     ]
-    beside = Table(["change", "compared with", "baseline", "change's own"], differing)
+    beside: list[Block] = [
+        Paragraph("What else differs from the baseline, the worst first:"),
+        Table(["change", "compared with", "baseline", "change's own"], differing),
+    ]
     return [
         Heading("Verdicts"),
         _verdict_list(study),
-        *([Paragraph("What else differs from the baseline, the worst first:"), beside] if differing else []),
+        *(beside if differing else []),
         *details,
         *(Paragraph(one.sentence) for one in study.worth),
         *(Paragraph(note) for note in study.notes),
@@ -437,8 +440,8 @@ def size_figure(sizes: SizeStudy, title: str = "") -> FigureBlock:
         points = []
         for name, study in sizes.studies.items():
             found = study.verdict(trend.variant).difference
-            ends = [None if end is None else sign * end for end in (found.value, found.low, found.high)]
-            points.append((sizes.parameters[name], *ends))
+            value, low, high = (None if end is None else sign * end for end in (found.value, found.low, found.high))
+            points.append((float(sizes.parameters[name]), value, low, high))
         lines.append(SizeLine(trend.variant, trend.word, tuple(points), trend.per_decade.value))
     picture = gains_by_size(lines, margin=sizes.first.plan.same_within, unit=sizes.metric.unit, title=title)
     words = ", ".join(f"{one.variant} {one.word}" for one in sizes.trends)

@@ -19,8 +19,10 @@ from glassformer.foundation.estimate import Estimate
 
 CURVE_FROM = 0.5
 """The part of the baseline's own curve that is used begins at this share of its steps."""
-FARTHEST = 2.0
-"""Doublings of steps beyond the ruler's ends for which a figure is still given."""
+FARTHEST = 1.0
+"""Doublings of steps beyond the ruler's ends for which a figure is still given: a line through two or five points is trusted
+no farther. The own curve ends at the baseline's steps, so by it every gain is such an extrapolation."""
+BEYOND = ", farther than the ruler reaches"
 STEEP_ENOUGH = 3.0
 """The slope must be so many standard errors from 0; a flat baseline gains nothing from steps, and the ratio means nothing."""
 
@@ -71,10 +73,13 @@ class Ruler:
         if gain.value is None:
             return gain
         if not self.usable:
-            return Estimate(None, reason="the baseline gains nothing from more steps, so a gain has no worth in steps")
+            return Estimate(None, reason="the ruler is too flat or too noisy: the baseline's gain from more steps is not known")
         value = gain.value / self.per_doubling
-        if abs(value) > float(np.abs(self._doublings).max()) + FARTHEST:
-            return Estimate(None, reason=f"the gain is far beyond the ruler of {self.steps[0]:,} to {self.steps[-1]:,} steps")
+        low, high = float(self._doublings[0]) - FARTHEST, float(self._doublings[-1]) + FARTHEST
+        if value > high:
+            return Estimate(None, reason=f"more than {100 * (2**high - 1):.0f} % more steps{BEYOND}")
+        if value < low:
+            return Estimate(None, reason=f"less than {100 * 2**low:.0f} % of the steps{BEYOND}")
         if gain.half_width is None:
             return Estimate(value, n=gain.n)
         noise = float(t_upper(0.025, len(self._slopes) - 1)) * self._error * value
@@ -93,9 +98,16 @@ class StepsWorth:
     whole_runs: bool
 
     @property
+    def short(self) -> str:
+        """For a table: ``+12 %``; what lies beyond the ruler in words."""
+        if self.more_steps.value is not None:
+            return f"{100 * self.more_steps.value:+.0f} %"
+        return (self.more_steps.reason or "").removesuffix(BEYOND) if BEYOND in (self.more_steps.reason or "") else ""
+
+    @property
     def sentence(self) -> str:
         if self.more_steps.value is None:
-            return f"{self.variant}: no worth in steps ({self.more_steps.reason})."
+            return f"{self.variant}, worth in steps: {self.more_steps.reason}."
         by = "runs of the baseline with other numbers of steps" if self.whole_runs else "the baseline's own curve"
         said = f"{self.variant} is worth {_percent(self.more_steps, 'steps')}, by {by}"
         if self.at_equal_time.value is not None:
@@ -107,6 +119,7 @@ class StepsWorth:
             "variant": self.variant,
             "more_steps": self.more_steps.to_dict(),
             "at_equal_time": self.at_equal_time.to_dict(),
+            "short": self.short,
             "ruler": "whole runs" if self.whole_runs else "the baseline's curve",
             "sentence": self.sentence,
         }

@@ -136,8 +136,10 @@ def _slope(
         d_JSI, w = by_group(d_JSI, w, groups)
         blocks = False
     gains = tuple(float(one) for one in d_JSI.mean(axis=1) @ (w / w.sum()))
-    if not np.isfinite(d_JSI).all() or seeds < FEWEST_SEEDS:
-        return _Slope(None, parameters, gains, "a run is missing" if seeds >= FEWEST_SEEDS else f"only {seeds} seeds have run")
+    if not np.isfinite(d_JSI).all():
+        return _Slope(None, parameters, (), "a run is missing")
+    if seeds < FEWEST_SEEDS:
+        return _Slope(None, parameters, gains, f"only {seeds} seeds have run")
     c_J = slope_weights(parameters)
     effects = two_way_effects(np.tensordot(c_J, d_JSI, axes=1), w, blocks=blocks)
     return _Slope(effects.with_tuning_variance(float(c_J**2 @ [one.tuning_variance for one in sizes])), parameters, gains)
@@ -261,7 +263,7 @@ def power_law(variant: str, parameters: Sequence[int], values: Sequence[Floats],
         float(brentq(lambda one: fit(one)[0] - limit, *sorted((best, end)))) if fit(end)[0] > limit else None
         for end in EXPONENTS
     ]
-    reason = "the interval is open: these sizes do not fix the exponent" if None in ends else None
+    open_end = "the interval is open: these sizes do not fix the exponent" if None in ends else None
     p = float(f_upper(least / (len(x) - 3.0) / noise, len(x) - 3.0, df))
-    exponent = Estimate(best, ends[0], ends[1], int(n.sum()), reason)
+    exponent = Estimate(best, ends[0], ends[1], int(n.sum()), open_end)
     return PowerLaw(variant, exponent, float(floor), float(scale) * float(parameters[0]) ** best, p)

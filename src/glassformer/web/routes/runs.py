@@ -13,6 +13,9 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from glassformer.checks.check_report import CheckReport
+from glassformer.evaluation.label_metrics import label_tables
+from glassformer.evaluation.multilabel import multilabel_tables
+from glassformer.evaluation.regression import regression_tables
 from glassformer.evaluation.results import Evaluation
 from glassformer.foundation.errors import GlassformerError, RunError
 from glassformer.foundation.files import read_text
@@ -211,7 +214,10 @@ def evaluation_of(run: RunDirectory) -> Evaluation | None:
 def evaluation_blocks(evaluation: Evaluation) -> list[Block]:
     """The table that ``glassformer evaluate`` prints."""
     table = Table(evaluation.header(), evaluation.cells(), caption=evaluation.about(), tainted=evaluation.tainted)
-    return [table, *(Paragraph(note) for note in (*evaluation.reasons(), *evaluation.notes))]
+    kinds = (label_tables, multilabel_tables, regression_tables)  # each gives tables of its own details only
+    wrong = [found for tables in kinds for found in tables(evaluation.details)]
+    notes = (Paragraph(note) for note in (*evaluation.reasons(), *evaluation.notes))
+    return [table, *notes, *(Table(header, rows, caption=heading) for heading, header, rows in wrong)]
 
 
 async def curves(request: Request) -> Response:

@@ -72,7 +72,7 @@ export async function show(page, { name }) {
   function verdict() {
     const value = run[`validation_${run.metric}`];
     if (value === null || value === undefined || running()) return null;
-    const than = run.baseline ? ` The best trivial baseline, ${run.baseline.name}, has ${number(run.baseline.value)}.` : "";
+    const than = run.baseline ? ` The best baseline, ${run.baseline.name}, has ${number(run.baseline.value)}.` : "";
     return h("p", { class: "verdict-line" }, h("strong", {}, `Validation ${run.metric} ${number(value)}`), ` at step ${number(run.step)}.${than}`);
   }
   const running = () => run.status === "running";
