@@ -87,7 +87,7 @@ class VariantExample:
             chosen = [chosen, self.other] if self.entry == 0 else [self.other, chosen]
         around: dict[str, Any] = {**SIZES, "causal": self.causal, section: chosen}
         if self.slot == CROSS_SLOT:
-            both_sides: ModelConfig = MODELS.parse({"kind": "encoder-decoder", **around, **self.beside})  # type: ignore[assignment]
+            both_sides: ModelConfig = MODELS.parse({"kind": "encoder-decoder", **around, **self.beside})
             return both_sides
         if self.slot == "model.mixer" and "embedding" not in MIXERS.get(self.kind).accepts_positions:
             around["positions"] = next(

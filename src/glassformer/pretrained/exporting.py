@@ -18,6 +18,7 @@ from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import read_json, whole_folder, write_atomically, write_json
 from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.model.config import ModelConfig
+from glassformer.model.network import Network
 from glassformer.model.transformer import Transformer
 from glassformer.pretrained.architecture import Architecture, to_theirs
 from glassformer.pretrained.folders import CONFIG, GENERATION_CONFIG, WEIGHTS
@@ -51,7 +52,7 @@ def fitting_architecture(config: ModelConfig) -> Architecture:
     )
 
 
-def export(run: RunDirectory, model: nn.Module, tokenizer: Tokenizer, folder: Path, *, step: int) -> Exported:
+def export(run: RunDirectory, model: Network, tokenizer: Tokenizer, folder: Path, *, step: int) -> Exported:
     """Writes the folder atomically. The files of the run are read for the model card, and not modified."""
     config = getattr(model, "config", None)
     if not isinstance(config, ModelConfig):

@@ -129,7 +129,7 @@ def _config(architecture: Architecture, settings: Settings, theirs: Mapping[str,
             raise ConfigError(f"context={context} would truncate the position table of {values['context']} rows; leave it out.")
         values["context"] = context
     try:
-        return MODELS.parse(values, at="model")  # type: ignore[no-any-return]
+        return MODELS.parse(values, at="model")
     except ConfigError as error:
         raise DataError(f"the settings do not fit our model: {error}", file=settings.file) from error
 

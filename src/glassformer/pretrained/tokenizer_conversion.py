@@ -142,8 +142,8 @@ def _words_document(tokenizer: WordTokenizer) -> dict[str, Any]:
     if settings["lowercase"]:
         document["normalizer"] = {"type": "Lowercase"}
     if settings["marks"]:  # a prompt starts like a document
-        special = {START: {"id": START, "ids": [tokenizer.start_id], "tokens": [START]}}
-        document["post_processor"] = _template(before=START, special=special)
+        start = {START: {"id": START, "ids": [tokenizer.start_id], "tokens": [START]}}
+        document["post_processor"] = _template(before=START, special=start)
     return document
 
 

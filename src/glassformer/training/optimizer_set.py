@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Self, final
+from typing import Any, Self, final
 
 import torch
 from torch import Tensor, nn
@@ -146,8 +146,9 @@ class OptimizerSet:
     def tensors(self) -> dict[str, Tensor]:
         """What the optimizers and what follows them remember, as ``parameter/key`` -> tensor."""
         found: dict[str, Tensor] = {}
-        for optimizer in (*self.optimizers, *self.after):
-            for parameter, state in optimizer.state.items():
+        remembering: list[Any] = [*self.optimizers, *self.after]
+        for one in remembering:
+            for parameter, state in one.state.items():
                 for key, value in state.items():
                     if isinstance(value, Tensor):
                         found[f"{self._names[parameter]}/{key}"] = value
@@ -161,7 +162,8 @@ class OptimizerSet:
             for group in optimizer.param_groups
             for parameter in group["params"]
         }
-        for one in (*self.optimizers, *self.after):
+        remembering: list[Any] = [*self.optimizers, *self.after]
+        for one in remembering:
             one.state.clear()
         for name, tensor in tensors.items():
             parameter_name, _, key = name.rpartition("/")

@@ -37,7 +37,8 @@ class MovingAverage(AfterStep):
 
     def __init__(self, parameters: Mapping[str, nn.Parameter], decay: float) -> None:
         super().__init__()
-        self.weights, self.decay = list(parameters.values()), decay
+        self.weights: list[Tensor] = list(parameters.values())
+        self.decay = decay
 
     @torch.no_grad()
     def __call__(self) -> None:
