@@ -63,7 +63,8 @@ def right_by_way(options: argparse.Namespace, folder: Path, count: int, seed: in
     found: dict[str, tuple[np.ndarray, float]] = {}
     for way, settings in WAYS.items():
         began = time.perf_counter()
-        run = gf.train(recipe, set=settings, out=folder / way.replace(", ", "-"))
+        short = {} if options.steps is None else {"training.steps": options.steps}
+        run = gf.train(recipe, set=settings | short, out=folder / way.replace(", ", "-"))
         seconds = time.perf_counter() - began
         units = run.evaluate().units
         assert units is not None
@@ -89,6 +90,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=6)
     parser.add_argument("--first", type=int, default=None, help="texts of dev")
     parser.add_argument("--context", type=int, default=64)
+    parser.add_argument("--steps", type=int, default=None, help="of every way, for a quick try")
     options = parser.parse_args()
     results: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as place:

@@ -126,6 +126,8 @@ def of_variant(slot: str, kind: str, settings: dict[str, Any], folder: Path) -> 
             chosen[slot] = {"kind": kind, "length": 5}
         if slot == "model":
             del chosen[slot]
+    if slot == "model.mixer" and Slot.every[slot].get(kind).borrows_keys:
+        chosen[slot] = ["dot", chosen[slot]]
     if (slot, kind) == ("model.embedding", "factorised"):
         chosen["model.head"] = "untied"
     if (slot, kind) == ("model", "transformer"):

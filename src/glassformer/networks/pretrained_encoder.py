@@ -233,7 +233,8 @@ class PretrainedNetwork(Network):
         """In the cache folder, by checksums of the weights and the tokens."""
         if not self.config.tuning.stores_vectors():
             return None
-        if not isinstance(self.head, LabelHead):
+        head = self.head
+        if not isinstance(head, LabelHead):
             raise ConfigError(
                 f"model.tuning.cached=true stores what the head pools, but with model.pool={self.config.pool} this encoder's "
                 "head has a trained layer before that; choose model.pool: mean or first.",
@@ -251,7 +252,7 @@ class PretrainedNetwork(Network):
                 ids_BT, mask_BT = (torch.from_numpy(array).to(device) for array in (rows.ids_BT, rows.hidden_BT))
                 types_BT = None if rows.types_BT is None else torch.from_numpy(rows.types_BT).to(device)
                 features_BTD = self.features(ids_BT, key_padding_mask_BS=mask_BT, segments_BT=types_BT)
-                found_ND[at] = self.head.pooled(features_BTD, mask_BT).float().cpu().numpy()
+                found_ND[at] = head.pooled(features_BTD, mask_BT).float().cpu().numpy()
             self.train(training)
             np.save(folder / "vectors.npy", found_ND)
 

@@ -227,6 +227,8 @@ def test_what_cannot_be_cut_is_refused() -> None:
     assert chosen_form(TrainingConfig.parse({"steps": 1, "parallel": "fsdp"}), network, 0, cpu) == "fsdp"
     twice.order = [0, 0]
     cases = [(torch.nn.Linear(2, 2), plain), (twice, plain), (network, TrainingConfig.parse({"steps": 1, "compile": True}))]
+    for more in ({"average": "ema"}, {"after_step": "normalised"}, {"optimizer": "schedule_free"}):
+        cases.append((network, TrainingConfig.parse({"steps": 1, **more})))
     for model, training in cases:
         with pytest.raises(ConfigError) as refused:
             refuse_if_not_cut(model, training, cpu, group)

@@ -8,7 +8,6 @@ from typing import final
 import torch
 from torch import nn
 
-from glassformer.foundation.errors import ConfigError
 from glassformer.model.initialisation import initial_weights
 from glassformer.training.slots import AFTER_STEPS, AfterStep, AfterStepConfig
 
@@ -37,10 +36,6 @@ class Normalised(AfterStep):
             weight = getattr(one.module, "weight", None)
             if one.role != "own" and isinstance(weight, nn.Parameter) and weight.requires_grad and weight.ndim >= 2:
                 self.axes.append((weight, -2 if one.role == "residual" else -1))
-        if any(hasattr(weight, "full_tensor") for weight, _ in self.axes):
-            raise ConfigError(
-                "training.after_step=normalised needs whole matrices; use training.parallel=ddp.", reason="cannot-be-cut"
-            )
 
     @torch.no_grad()
     def __call__(self) -> None:

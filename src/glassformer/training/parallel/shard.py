@@ -117,6 +117,8 @@ def refuse_if_not_cut(network: nn.Module, training: TrainingConfig, device: torc
         why = "a weight of the model is a single number"
     elif any(not weight.requires_grad for weight in network.parameters()):
         why = "some weights of the model are not trained"
+    elif training.average.kind != "none" or training.optimizer.kind == "schedule_free" or training.after_step.kind != "none":
+        why = "averaged weights and changes after the step are for whole weights"
     elif training.cuda_graph is True or training.compile is True:
         why = "a step that gathers weights is neither compiled nor captured"
     elif device.type == "cuda" and group.place.local_world > torch.cuda.device_count():
