@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import io
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -209,7 +210,12 @@ class WandbLogger(_Logger):
         self.writer.log({name: self.wandb.Table(columns=["step", "text"], data=[[step, text]])}, step=step)
 
     def figure(self, step: int, name: str, figure: Figure) -> None:
-        self.writer.log({name: self.wandb.Image(figure)}, step=step)
+        from PIL import Image
+
+        from glassformer.figures.save import to_bytes
+
+        picture = Image.open(io.BytesIO(to_bytes(figure, ".png")))  # wandb knows matplotlib's own class only
+        self.writer.log({name: self.wandb.Image(picture)}, step=step)
 
     def close(self, settings: Mapping[str, Any]) -> None:
         self.writer.finish()
