@@ -55,6 +55,13 @@ def test_worse_than_uniform_and_unstable() -> None:
     assert codes(run([3.0] * 5 + [9.0] * 10 + falling(9.0, 1.0, 25), falling(2.8, 1.1, 10))) == ["unstable"]
 
 
+def test_squared_errors_of_a_few_texts_scatter() -> None:
+    """A number's loss of 1 is that of the mean; single batches of a sound run go well above it."""
+    scattered = [1.0, 0.9, 1.7, 1.6, *falling(1.2, 0.05, 36)]
+    assert codes(run(scattered, falling(1.0, 0.06, 10)), num_outputs=1) == []
+    assert codes(run([1.0] * 5 + [9.0] * 10 + falling(9.0, 0.1, 25), falling(1.0, 0.06, 10)), num_outputs=1) == ["unstable"]
+
+
 def test_diverged_says_nothing_else() -> None:
     assert codes(run([3.0, 2.0, math.nan], [])) == ["diverged"]
     (finding,) = diagnose([], Facts(status="diverged", reason="Diverged at step 5."))

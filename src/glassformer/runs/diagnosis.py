@@ -199,9 +199,10 @@ def _unstable(train: Sequence[tuple[int, float]], facts: Facts) -> Finding | Non
     if len(train) < width:
         return None
     means = np.convolve([value for _, value in train], np.ones(width) / width, mode="valid")
-    if facts.num_outputs == 1:  # a scaled number: the mean has a loss of 1, and a single batch may begin far below it
-        start = max(start, 1.0)
-    if means.max() <= ABOVE_START * start:
+    most = ABOVE_START * start
+    if facts.num_outputs == 1:  # a scaled number: the mean has a loss of 1, and squared errors of a few texts scatter widely
+        most = 2.0 * max(start, 1.0)
+    if means.max() <= most:
         return None
     at = train[int(np.argmax(means))][0]
     return Finding(
