@@ -91,7 +91,8 @@ def test_every_two_choices_meet(causal: bool) -> None:
     rows = pairwise()
     assert len(rows) >= max(len(one) * len(other) for one, other in itertools.combinations(CHOICES.values(), 2)) / 2
     for row in rows if causal else rows[::2]:
-        check_together(replace(example(row), causal=causal))
+        if causal or row["head"]["kind"] != "ahead":  # which has nothing to predict where all tokens are seen
+            check_together(replace(example(row), causal=causal))
 
 
 @pytest.mark.slow

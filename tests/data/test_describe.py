@@ -30,8 +30,10 @@ def config(tmp_path: Path) -> DataConfig:
 def test_lists_every_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GLASSFORMER_DATA", raising=False)
     here = {row["name"]: row["here"] for row in list_sets()}
-    absent = dict.fromkeys(("wikitext-2", "tinyshakespeare", "speeches", "sst2", "boolq", "multi30k", "names"), False)
-    assert here == {"docstrings": True, **absent}
+    absent = dict.fromkeys(
+        ("wikitext-2", "tinyshakespeare", "speeches", "sst2", "boolq", "multi30k", "names", "boolq-passages"), False
+    )
+    assert here == {"docstrings": True, "standard-library": True, **absent}
 
 
 def test_facts_on_paper(config: DataConfig) -> None:

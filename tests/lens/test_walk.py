@@ -93,7 +93,8 @@ def test_looking_changes_nothing() -> None:
     ],
 )
 def test_every_variant_can_be_walked_through(slot: str, name: str) -> None:
-    choices = {slot: name} | ({"positions": "none"} if slot == "mixer" else {})
+    behind = slot == "mixer" and MIXERS.get(name).borrows_keys  # it takes the keys of a layer before it
+    choices = {slot: ["dot", name] if behind else name} | ({"positions": "none"} if slot == "mixer" else {})
     document = walk(looked(model(**choices)))
     assert document["steps"][0]["name"] == "embedding"
     assert document["steps"][-1]["kind"] == "outputs"

@@ -13,6 +13,7 @@ from glassformer.foundation.errors import ConfigError
 from glassformer.model.accounting import Cost, cost_of, parts_of, saved_bytes
 from glassformer.model.config import ModelConfig
 from glassformer.model.losses import summed_cross_entropy
+from glassformer.model.own_losses import OwnLosses
 from glassformer.model.slots import BLOCKS, FEEDFORWARDS, HEADS, MERGES, MIXERS, NORMS, POSITIONS
 from glassformer.model.transformer import Transformer
 
@@ -49,6 +50,9 @@ def every_combination() -> list[dict[str, object]]:
 def config_of(**changes: object) -> ModelConfig:
     head = changes.get("head")
     pools = isinstance(head, dict) and HEADS.get(head["kind"]).pools
+    mixer = changes.get("mixer")
+    if isinstance(mixer, dict) and MIXERS.get(mixer["kind"]).borrows_keys:
+        changes["mixer"] = ["dot", mixer]  # it takes the keys of a layer before it
     return ModelConfig.parse({**BASE, "causal": not pools, **changes})  # a head for whole rows belongs to an encoder
 
 
@@ -92,10 +96,12 @@ def counted_flops(config: ModelConfig, length: int, *, backward: bool) -> int:
     for module in model.modules():  # somebody looks, so the reference implementation runs, which is what the counter can count
         if hasattr(module, "pattern"):
             module.pattern.register_forward_hook(lambda *arguments: None)
+    own = OwnLosses()
+    model.collect(own if backward else None)  # as a training step does
     with FlopCounterMode(display=False) as counter:
         loss = summed_cross_entropy(model(ids_BT), ids_BT[:, 0] if model.pools else ids_BT)
         if backward:
-            loss.backward()
+            sum(own.sums.values(), loss).backward()
     return counter.get_total_flops()
 
 

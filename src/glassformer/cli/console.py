@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -74,7 +75,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     for position, name in enumerate(columns):
         table.add_column(name, justify="right" if numbers and position else "left", overflow="fold")
     for row in rows:
-        table.add_row(*map(visible, row))
+        table.add_row(*(escape(visible(cell)) for cell in row))  # what a name spells is no markup
     console = out()
     if console.soft_wrap:
         console.width = 200  # no terminal: wide enough that no figure is folded
