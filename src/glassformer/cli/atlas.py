@@ -169,9 +169,10 @@ def run_command(
         raise UsageError("--text, --rate and --seeds belong to --row; name a row.", reason="no-row")
     texts = text or list(atlas.protocol.texts)
     cells = [(atlas.row(name).name, where, size, base) for name in row or () for where in texts]
-    # single rows are run from nothing, so that a printed command is a test of its cell
+    # single rows are run from nothing, so that a printed command is a test of its cell; their rates are those of the records
     places = [*(records or []), *([out_file] if out_file.exists() else [])]
-    known_records = Records.load(places) if row else _records(places)
+    rates = _records(places)
+    known_records = Records.load(places) if row else rates
     out_file.parent.mkdir(parents=True, exist_ok=True)
     with out_file.open("a", encoding="utf-8") as stream:
         portion = Portion(
@@ -183,6 +184,7 @@ def run_command(
             plugins=[str(file.resolve()) for file in plugin or ()],
             watch=remarks(),
             base_rate=base_rate,
+            rates=rates,
         )
         portion.run(cells, seeds, rate)
     say(f"{portion.done} runs in {portion.seconds:.0f} s; {out_file}. To store them: glassformer atlas add {out_file}")
