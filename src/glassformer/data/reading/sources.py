@@ -70,8 +70,8 @@ def find_label_sources(data: DataConfig, target: Target = "class") -> LabelSourc
     if found is not None and target != "class":
         objective = {"several": "multilabel", "number": "regression"}[target]
         raise ConfigError(
-            f"objective={objective} does not fit data.set={data.set}, whose texts have one class each; choose objective: labels, "
-            "or give a file of your own as data.path.",
+            f"objective={objective} does not fit data.set={data.set}, whose texts have one class each; choose objective: "
+            "labels, or give a file of your own as data.path.",
             reason="set-has-classes",
         )
     if found is None:
