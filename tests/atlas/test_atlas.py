@@ -149,18 +149,38 @@ def test_results_of_another_machine_stay_beside() -> None:
     assert len(cell.others) == 1
 
 
-def test_tuned_rate_is_taken_where_it_differs() -> None:
+def tuned(bests: dict[str, float]) -> Records:
+    """Records of rate curves alone, with the best rate at log2 of ``bests``."""
     records = Records()
     records.include({"k": "text", "text": "wikitext-2", "documents": "d", "weights": WEIGHTS}, "made")
-    for name, best in ((BASELINE, 0.0), ("swiglu", 0.3), ("dyt", -1.0)):
+    for name, best in bests.items():
         for rate in (0.25, 0.5, 1.0, 2.0):
             for seed in range(5000, 5004):
                 values = np.full(len(WEIGHTS), 1.0 + (np.log2(rate) - best) ** 2)
                 rest = {"recipe": f"{rate}", "against": "b", "machine": MACHINE, "documents": "d", "problem": None}
                 job = Job(name, "wikitext-2", "XS", seed, rate, area="tuning")
                 records.include(trial_line(job, values=values, **rest), "made")
+    return records
+
+
+def test_tuned_rate_is_taken_where_it_differs() -> None:
+    records = tuned({BASELINE: 0.0, "swiglu": 0.3, "dyt": -1.0})
     assert base_rate(ATLAS, records) == 1.0
     assert [rate_of(ATLAS, records, name) for name in ("swiglu", "dyt", "gelu")] == [1.0, 0.5, 1.0]
+
+
+@pytest.mark.parametrize("last", [1.0, 0.5])
+def test_of_as_many_runs_those_with_the_tuned_rate_make_the_word(last: float) -> None:
+    records = tuned({BASELINE: -1.0})
+    lines = [line for line in _lines(made({"swiglu": 0.0})) if line["k"] != "trial" or line["row"] == BASELINE]
+    lines = [{**line, "rate": 0.5} if line["k"] == "trial" else line for line in lines]
+    for rate in (1.5 - last, last):
+        effect = {0.5: -0.05, 1.0: 0.05}[rate]
+        own = [line for line in _lines(made({"swiglu": effect})) if line["k"] == "trial" and line["row"] == "swiglu"]
+        lines += [{**line, "rate": rate, "recipe": f"{rate}"} for line in own]
+    for line in lines:
+        records.include(line, f"{last}")
+    assert words(records)["swiglu"] == "better"
 
 
 # -- files -------------------------------------------------------------------------------------------------------------------
@@ -180,6 +200,10 @@ def test_add_is_append_only_and_names_contradictions(tmp_path: Path) -> None:
     other = add(portion, folder)
     assert (other.new, len(other.contradictions)) == (1, 1)
     assert len(list(folder.glob("*.gz"))) == 2
+    leaks = {"k": "variant", "row": "control-expert-choice", "size": "XS", "base": "modern", "machine": MACHINE}
+    portion.write_text(json.dumps({**leaks, "parameters": 10, "step_flops": 10, "leak": ["future"]}) + "\n")
+    assert [add(portion, folder).file is None for _ in range(2)] == [False, True]  # without runs, and once
+    assert words(Records.load([folder]))["control-expert-choice"] == "invalid"
     portion.write_text('{"k": "trial"}\n{}\n')
     with pytest.raises(RunError):
         list(read_portion(portion))

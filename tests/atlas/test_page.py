@@ -9,14 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.atlas.test_atlas import ATLAS, made
+from tests.atlas.test_atlas import ATLAS, made, tuned
 from tests.atlas.test_atlas import small as small
 
-from glassformer.atlas.cells import cells
+from glassformer.atlas.cells import base_rate, cells, rate_of
 from glassformer.atlas.page import bibtex, document, render, to_csv
-from glassformer.atlas.protocol import Atlas
+from glassformer.atlas.protocol import BASELINE, Atlas
 from glassformer.atlas.rechecking import recheck
-from glassformer.atlas.records import Records
+from glassformer.atlas.records import Records, records_folder
 from glassformer.atlas.running import Portion
 from glassformer.atlas.trying import row_file
 from glassformer.cli.main import run
@@ -71,10 +71,13 @@ def test_recheck_says_equal_or_by_how_much(small: Atlas) -> None:
     def executor(logs: Path) -> InlineExecutor:
         return InlineExecutor(perform)
 
-    records = Records()
-    Portion(small, records, io.StringIO(), executor).run([("swiglu", "wikitext-2", "XS", "modern")])
-    (same,) = recheck(small, records, io.StringIO(), executor, rows=["swiglu"])
+    small = replace(small, changes={key: value for key, value in small.changes.items() if key != "training.lr"})
+    records, first, again = tuned({BASELINE: 1.0}), io.StringIO(), io.StringIO()
+    Portion(small, records, first, executor).run([("swiglu", "wikitext-2", "XS", "modern")])
+    (same,) = recheck(small, records, again, executor, rows=["swiglu"])
     assert same.largest == 0.0
+    against = [{line.get("against") for line in map(json.loads, own.getvalue().splitlines())} for own in (first, again)]
+    assert against[0] == against[1]  # the baseline at its tuned rate
     for key, one in list(records.trials.items()):
         assert one.values is not None
         records.trials[key] = replace(one, values=one.values + 0.002)
@@ -96,6 +99,17 @@ def test_try(capsys: pytest.CaptureFixture[str]) -> None:
     answer = json.loads(capsys.readouterr().out)
     assert (answer["cell"]["row"], answer["provisional"], answer["runs"]) == ("my_feedforward", True, 4)
     assert answer["conformance"] > 10
+
+
+def test_single_rows_are_run_from_nothing_at_the_rates_of_the_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Portion] = []
+    monkeypatch.setattr(Portion, "run", lambda self, *_: seen.append(self))
+    assert run(["atlas", "run", "--row", "lion", "--text", "wikitext-2", "--out", str(tmp_path / "cell.jsonl")]) == 0
+    (portion,), known = seen, Records.load([records_folder()])
+    assert not portion.records.trials
+    (jobs,) = portion._cells([("lion", "wikitext-2", "XS", "modern")], None, None)
+    assert {job.row: job.rate for job in jobs} == {name: rate_of(ATLAS, known, name) for name in (BASELINE, "lion")}
+    assert base_rate(ATLAS, known) != 1.0
 
 
 def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

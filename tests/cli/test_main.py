@@ -41,7 +41,7 @@ def test_a_setting_given_as_an_option_points_to_set(cli) -> None:
     assert "--set model.width=VALUE" in cli("train", "docstrings-char", "--width", "1").err
     assert "--set training.lr=VALUE" in cli("train", "docstrings-char", "--learning-rate", "1").err
     assert "--set training.steps=100" in cli("train", "docstrings-char", "--epsilon", "1").err
-    assert "--set" not in cli("evaluate", "runs/none", "--lr", "1").err
+    assert "--set" not in cli("generate", "runs/none", "--lr", "1").err
 
 
 def test_every_option_people_try_is_a_key() -> None:
@@ -53,7 +53,7 @@ def test_every_option_people_try_is_a_key() -> None:
 
 def test_the_list_of_commands_is_not_cut(cli) -> None:
     """One line of 80 columns for each, with no dots in place of the end."""
-    for words in ([], ["data"], ["tokenizer"], ["bench"]):
+    for words in ([], ["atlas"], ["bench"], ["data"], ["study"], ["tokenizer"]):
         assert "...\n" not in cli(*words, "--help").out.partition("Commands:")[2], words
 
 

@@ -111,7 +111,11 @@ def test_gradients_reach_what_is_trained_and_nothing_else(tuning: str, bert_fold
         for name, parameter in network.named_parameters():
             if name.endswith("lora_B"):
                 parameter += 0.1  # it begins at zero, where A has no gradient
-    network(torch.randint(4, WORDS, (3, 9))).square().sum().backward()
+    ids_BT = torch.randint(4, WORDS, (3, 9))
+    loss = network(ids_BT).square().sum()
+    if network.own_losses:  # tuning by pairs: the encoder learns from the pooled vectors, the labels reach the head alone
+        loss = loss + network.head.pooled(network.features(ids_BT), torch.zeros_like(ids_BT, dtype=torch.bool)).square().sum()
+    loss.backward()
     for name, parameter in network.named_parameters():
         if name == "encoder.embeddings.token_type_embeddings.weight":
             continue  # only the first kind of text occurs here

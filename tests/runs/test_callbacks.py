@@ -10,7 +10,7 @@ import pytest
 
 import glassformer as gf
 from glassformer.foundation.errors import BadArgument, MissingDependency, UsageError
-from glassformer.runs.callbacks import callbacks_of
+from glassformer.runs.callbacks import CsvLogger, Training, callbacks_of
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -121,6 +121,17 @@ def test_csv_goes_on_where_a_run_is_resumed(tiny, tmp_path) -> None:
     assert [row["step"] for row in rows if row["loss"]] == [str(step) for step in range(1, 9)]
     assert [float(row["loss"]) for row in rows if row["loss"]] == losses(run)
     assert [row["step"] for row in rows if row["validation_loss"]] == ["3", "6", "8"]
+
+
+def test_csv_makes_no_samples_and_no_pictures(tmp_path) -> None:
+    def wasted() -> None:
+        pytest.fail("made and discarded")
+
+    logger = CsvLogger()
+    logger.training = Training(None, sample=wasted, attention=wasted)
+    logger.open(tmp_path)
+    logger.on_evaluation({"step": 3, "validation_loss": 1.5})
+    assert rows_of(tmp_path / "metrics.csv") == [{"step": "3", "validation_loss": "1.5"}]
 
 
 def test_wandb_offline(tiny, tmp_path, monkeypatch) -> None:

@@ -29,6 +29,9 @@ def test_processes_are_those_of_the_gpus():
     assert Execution(processes_per_trial=2).processes == 2
     with refused(UsageError, "processes-and-gpus"):
         Execution(on="slurm", gpus_per_trial=4, processes_per_trial=2)
+    for number in (3, 2.5, -1, float("inf"), float("nan")):
+        with refused(UsageError, "bad-gpus-per-trial"):
+            Execution(on="ray", gpus_per_trial=number)
 
 
 def test_pieces_stand_in_the_plan_and_a_recipes_own_stay(recipe, tmp_path):

@@ -7,7 +7,7 @@ compared with those of the baseline that the same code trained on the same kind 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -241,8 +241,8 @@ def _of_text(
     """The cells of one text, size and base: families are judged one by one, against the largest group of baselines."""
     _, size, base = place
     baselines = groups.get((BASELINE, *place), [])
-    ground = baselines[0] if baselines else None
-    chosen = {row.name: _group_for(row, ground, groups.get((row.name, *place), [])) for row in rows}
+    ground = _largest(baselines, lambda: base_rate(atlas, records, base))
+    chosen = {row.name: _group_for(atlas, records, row, ground, groups.get((row.name, *place), [])) for row in rows}
     verdicts: dict[str, Verdict] = {}
     for family in dict.fromkeys(row.family for row in rows):
         own = [row for row in rows if row.family == family]
@@ -278,12 +278,20 @@ def _of_text(
     return made
 
 
-def _group_for(row: Row, ground: Group | None, groups: Sequence[Group]) -> Group | None:
-    """The largest group that was run against this baseline; of several rates the last tuned one has as many seeds."""
+def _largest(groups: Sequence[Group], rate: Callable[[], float]) -> Group | None:
+    """The group with most runs; of several, the one with the protocol's rate."""
+    if len(groups) < 2:
+        return next(iter(groups), None)
+    wanted = rate()
+    return max(groups, key=lambda one: (len(one.runs), one.rate == wanted))
+
+
+def _group_for(atlas: Atlas, records: Records, row: Row, ground: Group | None, groups: Sequence[Group]) -> Group | None:
+    """The largest group that was run against this baseline."""
     if ground is None:
         return None
     own = [one for one in groups if one.machine == ground.machine and one.against == ground.against]
-    return max(own, key=lambda one: (len(one.runs), one.files[-1]), default=None)
+    return _largest(own, lambda: rate_of(atlas, records, row.name, ground.base))
 
 
 def _judge(

@@ -54,7 +54,7 @@ def recheck(
     """Runs one seed per cell that has runs (of ``rows`` alone, if given), and compares its values by document."""
     wanted = [cell for cell in cells(atlas, records) if cell.group is not None and (not rows or cell.row.name in rows)]
     fresh = Records()
-    portion = Portion(atlas, fresh, out, executor, minutes=minutes, watch=watch)
+    portion = Portion(atlas, fresh, out, executor, minutes=minutes, watch=watch, rates=records)
     portion.run_jobs([cell.group.runs[0].job for cell in wanted if cell.group is not None])
     return [_compared(cell, fresh) for cell in wanted]
 

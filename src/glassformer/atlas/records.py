@@ -187,7 +187,7 @@ def add(portion: Path, folder: Path) -> Added:
     """
     folder.mkdir(parents=True, exist_ok=True)
     there, added, lines = Records.load([folder]), Added(None), []
-    before = len(there.contradictions)
+    before, variants = len(there.contradictions), len(there.variants)
     for line in read_portion(portion):
         known = len(there.contradictions)
         fresh = there.include(line, portion.name)
@@ -198,7 +198,7 @@ def add(portion: Path, folder: Path) -> Added:
         if line["k"] != "trial" or fresh or different:
             lines.append(json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n")
     added.contradictions = there.contradictions[before:]
-    if added.new:
+    if added.new or len(there.variants) > variants:  # a row that leaks has no runs, only its checks
         content = "".join(lines).encode()
         added.file = folder / f"{sha256_of_bytes(content)[:12]}.jsonl.gz"
         write_atomically(added.file, gzip.compress(content, mtime=0))

@@ -56,6 +56,8 @@ class Portion:
     watch: Watcher = SILENT
     base_rate: float | None = None
     """Of the baseline, times the size's; by default the best one of its rate curve in the records."""
+    rates: Records | None = None
+    """The records that learning rates come from, where they are others than those that say what was run."""
     done: int = 0
     failed: int = 0
     longest: float = 0.0
@@ -104,7 +106,7 @@ class Portion:
     def _cells(self, cells: Sequence[tuple[str, str, str, str]], seeds: int | None, rate: float | None) -> Iterator[list[Job]]:
         jobs = []
         for row, text, size, base in cells:
-            own = rate_of(self.atlas, self.records, row, base) if rate is None else rate
+            own = rate_of(self.atlas, self.rates or self.records, row, base) if rate is None else rate
             several = seeds if self.atlas.protocol.sizes[size].design == "paired" else None
             jobs += self.atlas.cell(BASELINE, text, size, self._base_rate(base), base, several)
             jobs += self.atlas.cell(row, text, size, own, base, seeds)
@@ -118,7 +120,7 @@ class Portion:
             names, jobs = [BASELINE, *self.atlas.stage_rows(stage)], []
             for text in stage.texts:  # one text after the other: what is done is whole
                 for name in names:
-                    rate = rate_of(self.atlas, self.records, name, stage.base)
+                    rate = rate_of(self.atlas, self.rates or self.records, name, stage.base)
                     jobs += self.atlas.cell(name, text, stage.size, rate, stage.base)
             yield jobs
 
@@ -136,7 +138,7 @@ class Portion:
                 return
 
     def _base_rate(self, base: str) -> float:
-        return self.base_rate or base_rate(self.atlas, self.records, base)
+        return self.base_rate or base_rate(self.atlas, self.rates or self.records, base)
 
     # -- running -----------------------------------------------------------------------------------------------------------
 

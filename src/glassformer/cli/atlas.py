@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from glassformer.atlas.records import Records
 
 app = typer.Typer(
-    help="What changed a Transformer, and whether it did here: published changes with their verdicts.",
+    help="Published changes of a Transformer, with our verdicts.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -54,7 +54,7 @@ def _place(cell: Cell) -> tuple[str, ...]:
 
 @app.command("list")
 def list_command(records: RecordsOption = None, margin: Margin = None, json: Json = False) -> None:
-    """Every row with its word on each text, at the smallest size that was run."""
+    """List every row with its word on each text. Shown is the smallest size that was run."""
     found = _cells(records, margin)
     if json:
         print_json([cell.to_dict() for cell in found])
@@ -74,7 +74,7 @@ def list_command(records: RecordsOption = None, margin: Margin = None, json: Jso
 
 @app.command("show")
 def show_command(row: RowArgument, records: RecordsOption = None, margin: Margin = None, json: Json = False) -> None:
-    """A row: its claim, where ours differs, and its cells with sentences and commands."""
+    """Show a row: its claim, where ours differs, its cells. Each cell has its sentence and command."""
     from glassformer.atlas.protocol import Atlas
 
     about = Atlas.load().row(row)
@@ -153,7 +153,7 @@ def run_command(
     records: RecordsOption = None,
     plugin: Plugin = None,
 ) -> None:
-    """Run what is open, most useful first, or single rows; each finished run is written to FILE at once."""
+    """Run what is open, most useful first, or single rows. Each finished run is written to FILE at once."""
     from glassformer.atlas.protocol import Atlas
     from glassformer.atlas.records import Records
     from glassformer.atlas.running import Portion, local_executor
@@ -169,9 +169,10 @@ def run_command(
         raise UsageError("--text, --rate and --seeds belong to --row; name a row.", reason="no-row")
     texts = text or list(atlas.protocol.texts)
     cells = [(atlas.row(name).name, where, size, base) for name in row or () for where in texts]
-    # single rows are run from nothing, so that a printed command is a test of its cell
+    # single rows are run from nothing, so that a printed command is a test of its cell; their rates are those of the records
     places = [*(records or []), *([out_file] if out_file.exists() else [])]
-    known_records = Records.load(places) if row else _records(places)
+    rates = _records(places)
+    known_records = Records.load(places) if row else rates
     out_file.parent.mkdir(parents=True, exist_ok=True)
     with out_file.open("a", encoding="utf-8") as stream:
         portion = Portion(
@@ -183,6 +184,7 @@ def run_command(
             plugins=[str(file.resolve()) for file in plugin or ()],
             watch=remarks(),
             base_rate=base_rate,
+            rates=rates,
         )
         portion.run(cells, seeds, rate)
     say(f"{portion.done} runs in {portion.seconds:.0f} s; {out_file}. To store them: glassformer atlas add {out_file}")
@@ -216,7 +218,7 @@ def page_command(
     records: RecordsOption = None,
     margin: Margin = None,
 ) -> None:
-    """Write the page (one offline HTML file) and the same as JSON and CSV."""
+    """Write the page, one offline HTML file. The same is written as JSON and CSV."""
     from glassformer.atlas.cells import cells
     from glassformer.atlas.page import document, write
     from glassformer.atlas.protocol import Atlas
@@ -238,7 +240,7 @@ def try_command(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Conformance, laws and a provisional cell of your own row, on built-in text in minutes."""
+    """Try your own row: conformance, laws, a provisional cell. It takes minutes, on built-in text."""
     from glassformer.atlas.running import local_executor
     from glassformer.atlas.trying import row_file, try_row
     from glassformer.foundation.plugins import load_plugins
@@ -277,7 +279,7 @@ def recheck_command(
     records: RecordsOption = None,
     json: Json = False,
 ) -> None:
-    """One seed of every cell again with this version: equal values carry the words over, others are listed."""
+    """Run one seed of every cell again with this version. Equal values carry the words over, others are listed."""
     from glassformer.atlas.protocol import Atlas
     from glassformer.atlas.rechecking import recheck
     from glassformer.atlas.running import local_executor

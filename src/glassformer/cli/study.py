@@ -20,7 +20,7 @@ def pack_command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write, e.g. trials.json or trials.json.gz.")],
     json: Json = False,
 ) -> None:
-    """Write the finished trials of a study into one small file: values, environment and recipe, no weights."""
+    """Write the finished trials of a study into one file. It has values, environment and recipe, no weights."""
     from glassformer.study.directory import StudyDirectory
     from glassformer.study.packed_trials import pack
 

@@ -30,8 +30,11 @@ from glassformer.objectives.labels import TextObjective, label_scores
 @OBJECTIVES.variant("regression")
 @final
 class RegressionConfig(TextObjective):
-    """Each text gets a number, by the squared error. The network predicts how many standard deviations it is from the mean of
-    the training numbers; every figure and every prediction is in the numbers' own units."""
+    """Each text gets a number, by the squared error.
+
+    The network predicts how many standard deviations it is from the mean of the training numbers; every figure and every
+    prediction is in the numbers' own units.
+    """
 
     reads: ClassVar[tuple[str, ...]] = ("numbers",)
     judged_on: ClassVar[str] = "numbers"

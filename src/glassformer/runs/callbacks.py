@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from glassformer.foundation.config import flatten
 from glassformer.foundation.errors import BadArgument, MissingDependency
@@ -112,6 +112,9 @@ def following(callbacks: Sequence[Callback], training: Training) -> Iterator[Non
 class _Logger(Callback):
     """Writes scalars, samples, attention maps and settings of a training; of a study's trial, its records afterwards."""
 
+    scalars_only: ClassVar[bool] = False
+    """Whether samples and attention maps, which take time to make, are left out."""
+
     def __init__(self) -> None:
         self.training, self.last, self.trial = Training(None), dict[str, float](), ""
         self.group: str | None = None
@@ -126,6 +129,8 @@ class _Logger(Callback):
     def on_evaluation(self, record: Mapping[str, Any]) -> None:
         self.last = {name: value for name, value in _numbers(record).items() if name.startswith("validation_")} or self.last
         self.scalars(record["step"], _numbers(record))
+        if self.scalars_only:
+            return
         if (text := self.training.sample()) is not None:
             self.text(record["step"], "sample", text)
         if (figure := self.training.attention()) is not None:
@@ -224,6 +229,8 @@ class WandbLogger(_Logger):
 @final
 class CsvLogger(_Logger):
     """RUN/metrics.csv, a row per record; of a study, STUDY/values.csv, a row per trial. Pictures and texts are left out."""
+
+    scalars_only = True
 
     def open(self, folder: Path) -> None:
         """A resumed run goes on after the rows of its checkpoint."""

@@ -31,6 +31,7 @@ from glassformer.study.running.trial_store import TrialStore
 from glassformer.study.size_study import SizeStudy
 from glassformer.study.study import Study
 from glassformer.training.parallel.launch import number_of_processes
+from glassformer.training.parallel.tree import is_power_of_two
 
 On = Literal["local", "ray", "slurm", "inline"]
 Baseline = Literal["paired", "bank"]
@@ -82,6 +83,14 @@ class Execution:
                     f"--gpus-per-trial {self.gpus_per_trial:g} and --processes {self.processes_per_trial} contradict: "
                     "a process has one GPU, or all of a trial share one; drop one of the two.",
                     reason="processes-and-gpus",
+                )
+        elif self.gpus_per_trial is not None and not 0 <= self.gpus_per_trial <= 1:
+            gpus = float(self.gpus_per_trial)
+            if not (gpus.is_integer() and is_power_of_two(int(gpus))):  # else the plan's training.pieces would be refused
+                raise UsageError(
+                    f"--gpus-per-trial {gpus:g} must be a power of two, as each GPU has a process; "
+                    "use 1, 2, 4 or 8, or with --on ray a fraction below 1.",
+                    reason="bad-gpus-per-trial",
                 )
         if self.on != "slurm" and self.partition is not None:
             raise UsageError("--partition works only with --on slurm; add it.", reason="not-on-slurm")

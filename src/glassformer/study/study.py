@@ -370,7 +370,7 @@ class Study:
         sign, speeds, found = -1.0 if self.metric.lower_is_better else 1.0, self.values.tokens_per_second, []
         for one in self.verdicts:
             ends = (one.difference.value, one.difference.low, one.difference.high)
-            if one.verdict not in ("better", "worse") or None in ends or {*self.plan.settings(one.variant)} == {STEPS}:
+            if one.verdict not in ("better", "worse") or None in ends or {*self.plan.own_settings(one.variant)} == {STEPS}:
                 continue
             value, *bounds = (sign * float(end) for end in ends if end is not None)
             gain = Estimate(value, min(bounds), max(bounds), one.difference.n)

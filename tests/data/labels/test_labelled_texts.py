@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from glassformer.data.labels.labelled_texts import (
     texts_to_ask,
     unlabelled_texts,
 )
-from glassformer.data.reading.corpus import LabelSource
+from glassformer.data.reading.corpus import LabelSource, Target
 from glassformer.data.tokenizers.base import TOKENIZERS
 from glassformer.foundation.errors import ConfigError, DataError, UsageError
 
@@ -101,6 +102,16 @@ def test_a_validation_file_that_comes_or_goes_would_divide_the_texts_anew(tmp_pa
         Labels(without, expect=Labels(with_own).record)
     with refused(DataError, "text-missing", "data.validation"):
         Labels(with_own, expect=Labels(without).record)
+
+
+@pytest.mark.parametrize("target", ["several", "number"])
+def test_a_set_of_classes_has_no_other_target(target: Target, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "speeches").mkdir()
+    for name in ("train_classify.tsv", "train_lm.txt"):
+        (tmp_path / "speeches" / name).write_text("0\tone text\n1\tanother\n" * 5)
+    monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path))
+    with refused(ConfigError, "set-has-classes", "data.set=speeches"):
+        Labels(DataConfig(set="speeches"), target=target)
 
 
 def test_a_set_without_labels(tmp_path: Path) -> None:
@@ -186,6 +197,15 @@ def test_a_stratified_share_has_every_label(tmp_path: Path) -> None:
     assert told in plain[missing[0]].notes
     same, other = (Labels(stratified(data, seed=1, stratify=True)).split("validation").ids for _ in range(2))
     assert same == other != Labels(stratified(data, seed=2, stratify=True)).split("validation").ids
+
+
+def test_several_labels_are_not_advised_to_stratify(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    rows = [{"text": f"text number {n}", "label": ["often", "once"] if n == 1 else ["often"]} for n in range(20)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    labels = Labels(DataConfig(path=str(file)), target="several")
+    assert 0 in labels.split("validation").counts
+    assert not any("data.split.stratify" in note for note in labels.notes)
 
 
 def test_without_it_the_draw_is_what_it_was(tmp_path: Path) -> None:

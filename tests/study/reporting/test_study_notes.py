@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 
 from glassformer.foundation.files import read_json, write_json
 from glassformer.runs.directory import RunDirectory
-from glassformer.study.reporting.study_notes import remarks_of_trials
+from glassformer.study.reporting.study_notes import conditions_of, remarks_of_trials
 from glassformer.study.study import Study
 
 GOOD = [1.0, 1.01, 0.99, 1.0, 1.02, 0.98]
@@ -94,3 +95,14 @@ def test_text_that_does_not_decide_flatters_no_verdict(made_up, tmp_path):
     assert not any("too optimistic" in remark for remark in remarks_of_trials(study))
     judged = with_data_notes(made_up.study(tmp_path / "other", LOSSES), OVERLAP)
     assert any("too optimistic" in remark for remark in remarks_of_trials(judged))
+
+
+def test_what_a_change_sets_is_asked_for_where_the_plan_sets_it_too(made_up, tmp_path):
+    changes = [{"name": "one", "set": {"model.init": "zero_outputs"}}, {"name": "two", "set": {"model.norm": "rms"}}]
+    losses = {"base": [1.5] * 6, "one": [1.4] * 6, "two": [1.4] * 6}
+    study = made_up.study(tmp_path / "s", losses, changes=changes, set={"model.init": "depth_scaled"})
+    book = study.book.variants
+    for name in losses:
+        book[name] = replace(book[name], start={"w 64x64": [0.02 if name == "base" else 0.2]})
+    starts = {name: [one.what for one in conditions_of(study, name) if one.what == "start"] for name in ("one", "two")}
+    assert starts == {"one": [], "two": ["start"]}

@@ -21,6 +21,15 @@ def test_two_steps_by_hand() -> None:
     assert average.averaged()[weight].item() == pytest.approx((0.75 * 0.25 * 4 + 0.25 * 8) / (1 - 0.75**2))
 
 
+def test_before_the_first_step_it_is_the_weights() -> None:
+    weight = nn.Parameter(torch.tensor([4.0, -1.0]))
+    average = MovingAverageConfig(decay=0.75).build(nn.Linear(1, 1), {"w": weight})
+    average()
+    for memory in average.state[weight].values():
+        memory.zero_()  # as after the steps that precede the capture of a CUDA graph
+    assert torch.equal(average.averaged()[weight], weight)
+
+
 def test_an_evaluation_sees_the_average_and_training_does_not() -> None:
     training = TrainingConfig.parse({"steps": 2, "average": {"kind": "ema", "decay": 0.5}, "lr": 0.1})
     model = nn.Linear(3, 2)

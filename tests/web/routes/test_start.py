@@ -126,6 +126,25 @@ class TestMyText:
         found = client.post("/api/recipe/check", json={"base": f"text:{tmp_path / 'table.csv'}"}).json()["recipe"]
         assert found["objective"]["kind"] == "labels"
 
+    def test_no_relative_path_leads_out_of_the_folder(self, client, folder) -> None:
+        outside = folder.parent / "secret.txt"
+        outside.write_text("hidden words\n" * 50)
+        (folder / "link.txt").symlink_to(outside)
+        (folder / "inside.txt").write_text("open words\n" * 50)
+        codes = [
+            client.post("/api/recipe/check", json={"base": f"text:{path}"}).status_code
+            for path in ("../secret.txt", "link.txt", "inside.txt", outside)
+        ]
+        assert codes == [400, 400, 200, 200]
+
+    @pytest.mark.parametrize(
+        ("name", "stored"),
+        [("日本.txt", "text.txt"), ("日本.csv.gz", "text.csv.gz"), ("über uns.md", "ber-uns.md"), ("_a.b.日本.TXT", "a.b.TXT")],
+    )
+    def test_names_in_every_script(self, client, name: str, stored: str) -> None:
+        sent = client.post("/api/upload", params={"name": name}, content=b"some words")
+        assert sent.json()["path"] == f"texts/{stored}"
+
     def test_what_is_no_text_is_refused(self, client, tmp_path, monkeypatch) -> None:
         for base in ("text:/etc/passwd", "text:nowhere.txt", f"text:{tmp_path}"):
             assert client.post("/api/recipe/check", json={"base": base}).status_code == 400

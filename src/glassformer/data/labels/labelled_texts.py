@@ -320,7 +320,7 @@ class Labels:
                     f"No text to train on has the label {name}: all of them are held out, so it cannot be learned; give more "
                     "such texts, or another data.split.seed."
                 )
-        if not self._sources.validation and "validation" in self._splits:
+        if self.target == "class" and not self._sources.validation and "validation" in self._splits:
             found += [
                 f"No validation text has the label {name}; data.split.stratify=true holds out a share of each label."
                 for name, count in zip(self.label_names, self._splits["validation"].counts)

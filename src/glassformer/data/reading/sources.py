@@ -67,6 +67,13 @@ def find_label_sources(data: DataConfig, target: Target = "class") -> LabelSourc
             f"data.set={data.set} has no labels; sets that have: {', '.join(known)}; or give a file as data.path.",
             reason="no-labels",
         )
+    if found is not None and target != "class":
+        objective = {"several": "multilabel", "number": "regression"}[target]
+        raise ConfigError(
+            f"objective={objective} does not fit data.set={data.set}, whose texts have one class each; choose objective: "
+            "labels, or give a file of your own as data.path.",
+            reason="set-has-classes",
+        )
     if found is None:
         assert data.path is not None
         found = LabelSources(_label_source_at(data.path, data, target))

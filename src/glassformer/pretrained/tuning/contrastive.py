@@ -15,8 +15,10 @@ from glassformer.pretrained.tuning.base import TUNINGS, EncoderSizes, Reader, Tu
 @TUNINGS.variant("contrastive")
 @final
 class ContrastiveConfig(TuningConfig):
-    """Every weight, by pairs: the cosine of two texts should be 1 if they have one label and else 0, as in SetFit (Tunstall et
-    al. 2022). The head learns the labels beside it, from the vectors as they are, with a rate of its own."""
+    """Every weight, by pairs of texts: their cosine should be 1 if they have one label, else 0 (SetFit, Tunstall et al. 2022).
+
+    The head learns the labels beside it, from the vectors as they are, with a rate of its own.
+    """
 
     frozen: ClassVar[bool] = False
     pairs: ClassVar[bool] = True

@@ -264,8 +264,11 @@ class StudyPlan(Config):
 
     def settings(self, variant: str) -> dict[str, Any]:
         """The dotted keys that turn the base recipe into a variant, without the seed."""
-        own = next((change.set for change in self.changes if change.name == variant), {})
-        return {**self.set, **own}
+        return {**self.set, **self.own_settings(variant)}
+
+    def own_settings(self, variant: str) -> dict[str, Any]:
+        """What the change itself sets; empty for the baseline."""
+        return next((change.set for change in self.changes if change.name == variant), {})
 
     def trials(self, seeds: int | None = None, adapted: Mapping[str, Mapping[str, Any]] | None = None) -> list[Trial]:
         """Every variant with each of the first ``seeds`` seeds; seed by seed, so that whole pairs finish early.

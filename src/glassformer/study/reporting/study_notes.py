@@ -48,10 +48,10 @@ def notes_of(study: Study) -> list[str]:
 
 def conditions_of(study: Study, variant: str) -> list[Condition]:
     """What else differs between a change and the baseline."""
-    book, sets = study.book.variants, study.plan.settings(variant)
+    book = study.book.variants
     found = list(study.values.conditions.get(variant, ()))
     if BASE in book and variant in book:
-        found += differences(book[BASE], book[variant], [key for key in sets if key not in study.plan.set])
+        found += differences(book[BASE], book[variant], study.plan.own_settings(variant))
     return [*found, *_tuning_edges(study, variant), *cost_conditions(study.costs(BASE), study.costs(variant))]
 
 

@@ -52,4 +52,8 @@ class MovingAverage(AfterStep):
         torch._foreach_add_(divisors, 1.0 - self.decay)
 
     def averaged(self) -> dict[Tensor, Tensor]:
-        return {weight: memory["mean"] / memory["divisor"] for weight, memory in self.state.items()}
+        """The weights themselves before the first step: capturing a CUDA graph makes the state, and sets it to zero again."""
+        return {
+            weight: torch.where(memory["divisor"] > 0, memory["mean"] / memory["divisor"], weight.detach())
+            for weight, memory in self.state.items()
+        }

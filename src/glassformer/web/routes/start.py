@@ -160,6 +160,11 @@ def _text_at(state: AppState, path: str) -> Path:
     """A text or a table on this machine; a relative path is one inside the folder."""
     place = Path(path).expanduser()
     place = place if place.is_absolute() else state.folder.root / place
+    if not Path(path).expanduser().is_absolute() and not state.folder.holds(place):
+        raise UsageError(
+            f"text:{path} leads out of the folder; give a path inside it, without .. and links, or an absolute path.",
+            reason="outside-folder",
+        )
     if not is_text(place):
         what = f"ends in one of {', '.join(ENDINGS)}" if place.is_file() else "is a file on this machine; check the path"
         raise UsageError(f"{path} is no text to train on: a text {what}.", reason="no-text")
@@ -168,9 +173,9 @@ def _text_at(state: AppState, path: str) -> Path:
 
 async def upload(request: Request) -> Response:
     """Saves the text that was sent in FOLDER/texts, under the name in the address; another text keeps its name."""
-    state, name = state_of(request), request.query_params.get("name", "")
-    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "text.txt"
-    if not plain.lower().endswith(ENDINGS):
+    state, name = state_of(request), request.query_params.get("name", "").strip() or "text.txt"
+    endings = re.search(r"(\.[A-Za-z0-9]+){1,2}$", name)  # of .csv.gz both
+    if endings is None or not name.lower().endswith(ENDINGS):
         raise UsageError(f"{name} is no text to train on: its name must end in one of {', '.join(ENDINGS)}.", reason="no-text")
     parts, size = [], 0
     async for part in request.stream():
@@ -182,9 +187,9 @@ async def upload(request: Request) -> Response:
     content = b"".join(parts)
 
     def write() -> str:
-        stem, dot, ending = plain.partition(".")
+        stem = re.sub(r"[^A-Za-z0-9._-]+", "-", name[: endings.start()]).strip("-._")[:80] or "text"
         for number in itertools.count(1):
-            file = state.folder.new(f"{TEXTS}/{stem[:80]}{f'-{number}' if number > 1 else ''}{dot}{ending}", is_file=True)
+            file = state.folder.new(f"{TEXTS}/{stem}{f'-{number}' if number > 1 else ''}{endings[0]}", is_file=True)
             if not file.exists():
                 write_atomically(file, content)
             elif file.read_bytes() != content:

@@ -241,10 +241,12 @@ def test_slots_follow_gpus_and_shares(monkeypatch):
     executor = RayExecutor.__new__(RayExecutor)
     resources = {"CPU": 16.0, "GPU": 2.0}
     executor._ray = type("Resources", (), {"cluster_resources": staticmethod(lambda: resources)})
-    executor._fixed, executor._jobs = None, None
+    executor._fixed, executor._jobs, executor._cpus = None, None, 1
     for share, slots in ((1 / 6, 12), (0.5, 4), (1, 2), (2, 1), (0.0, 16)):
         executor._share = share
         assert executor._slots() == slots
     executor._share, executor._jobs = 0.5, 3
     assert executor._slots() == 3
+    executor._cpus = 8
+    assert executor._slots() == 2
     assert executor.gpus == 2
