@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import os
 import shutil
 import signal
@@ -39,18 +40,24 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _away_from_the_clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tests start in an empty folder: what `make demo` or a user left in the clone (demo/, runs/, studies/) is not seen."""
+def _away_from_the_clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Path]]:
+    """Tests start in an empty folder: what `make demo` or a user left in the clone (demo/, runs/, studies/) is not seen.
+
+    Gives names for further folders. (pytest's ``mktemp`` lists all earlier folders, which takes seconds after thousands.)
+    """
     before = Path.cwd()
     os.chdir(tmp_path_factory.mktemp("elsewhere"))
-    yield
+    folders = tmp_path_factory.mktemp("here")
+    yield (folders / str(number) for number in itertools.count())
     os.chdir(before)
 
 
 @pytest.fixture(autouse=True)
-def _empty_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def _empty_folder(_away_from_the_clone: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test in an empty folder of its own: what one test leaves is not seen by the next."""
-    monkeypatch.chdir(tmp_path_factory.mktemp("here"))
+    folder = next(_away_from_the_clone)
+    folder.mkdir()
+    monkeypatch.chdir(folder)
 
 
 @pytest.fixture(autouse=True)

@@ -21,8 +21,11 @@ from glassformer.model.accounting import Cost
 from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recipe
 from glassformer.training.optimizer_set import OptimizerSet, optimizer_bytes
 from glassformer.training.parallel.plan import TOKENS_PER_PARAMETER, ScalePlan, scale_plans
+from glassformer.training.peak_memory import peak_bytes, to_fake
 
 TIMED_STEPS = 3
+BATCHES_SEEN = 32
+"""Texts differ in length: the largest of so many batches tells the memory."""
 MOST_BYTES_TIMED, MOST_FLOPS_TIMED = 4 << 30, 3e11
 """Beyond this a few real steps would take too long on a laptop, and the estimate comes from matrix products."""
 
@@ -47,6 +50,8 @@ class Plan:
     """Of every weight that is trained."""
     largest_block: int = 0
     """Parameters of the largest part that is repeated."""
+    peak_bytes: int | None = None
+    """The most that is stored at once in a step, in the precision and on the device of the run; None: not known."""
 
     def on(self, processes: int, *, nodes: int = 1, gpu: str = "h100") -> list[ScalePlan]:
         """The same run on several GPUs, replicated and cut."""
@@ -102,6 +107,8 @@ class Plan:
             ("activations of one micro-batch", in_megabytes(self.cost.activation_bytes)),
             ("memory in all", in_megabytes(self.total_bytes)),
         ]
+        if self.peak_bytes is not None:
+            facts.append(("memory at the peak of a step", f"{in_megabytes(self.peak_bytes)} (in the precision it runs in)"))
         if self.seconds is not None and self.step_seconds is not None:
             about = "at least" if self.at_least else "about"
             how = "matrix products timed here" if self.at_least else "steps timed here, evaluations not counted"
@@ -121,6 +128,7 @@ class Plan:
             "step_flops": self.cost.step_flops * self.recipe.training.accumulate,
             "optimizer_bytes": self.optimizer_bytes,
             "total_bytes": self.total_bytes,
+            "peak_bytes": self.peak_bytes,
             "weight_decay": self.decay,
             "flops": self.flops,
             "seconds": self.seconds,
@@ -184,8 +192,25 @@ def plan(
     load_plugins(plugins)
     recipe = load_recipe(source, {**(set or {}), **({} if seed is None else {"seed": seed})}, watch=watch)
     data = prepare_data(recipe)
-    found = plan_with(recipe, data)
+    found = replace(plan_with(recipe, data), peak_bytes=peak_memory(recipe, data))
     return with_time(found, data) if timed else found
+
+
+def peak_memory(recipe: Recipe, data: PreparedData) -> int | None:
+    """Bytes at the peak of a training step on the device it would run on; None where the step cannot run on fake tensors (it
+    reads a number of a tensor, for example)."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    runtime = choose_runtime(device=recipe.training.device, precision=recipe.training.precision)
+    network, mode = recipe.model.shapes(data.tokenizer.size, outputs=recipe.objective.outputs(data)), FakeTensorMode()
+    to_fake(network, mode, runtime.device)
+    batches = batches_of(recipe, data)
+    largest = max((batches.batch(number) for number in range(BATCHES_SEEN)), key=lambda batch: batch.numel)
+    try:
+        with torch.random.fork_rng():
+            return peak_bytes(training_step(recipe, network, runtime), largest, mode)  # type: ignore[arg-type]
+    except (RuntimeError, NotImplementedError):
+        return None
 
 
 def with_time(plan: Plan, data: PreparedData) -> Plan:

@@ -25,7 +25,9 @@ PRINTED: dict[str, str] = json.loads((DOCS / "measurements" / "course.json").rea
 SHORTER = (
     (r"(training\.steps=|[^-]steps: )\d+", r"\g<1>2"),
     (r"(evaluation\.every=|every: )\d+", r"\g<1>1"),
-    (r"(\"training\.steps\": |\"evaluation\.every\": )\d+", r"\g<1>2"),
+    (r"(\"evaluation\.every\": )\d+", r"\g<1>2"),
+    (r"(\"training\.steps\": )\d+", r'\g<1>2, "model.width": 24'),
+    (r"range\(6000\)", "range(300)"),
     (r"--seeds \d+", "--seeds 2 --jobs 1"),
     (r"--max-new-tokens \d+", "--max-new-tokens 3"),
 )

@@ -1,7 +1,7 @@
 """docs/systems.md and docs/exercises: every command is executed, in order, in a short form on small files of the same shape.
 
-Short: two steps of training on four rows, a study as a dry run, a benchmark of small sizes, a tiny encoder instead of one that
-would have to be downloaded. The scripts of bench/ have tests of their own.
+Short: two steps of training on four rows in a narrow network, a study as a dry run, a benchmark of small sizes, a tiny encoder
+instead of one that would have to be downloaded. The scripts of bench/ have tests of their own.
 """
 
 from __future__ import annotations
@@ -34,6 +34,10 @@ STEPS = {
     "evaluation.batch_size": 8,
 }
 CAPTIONS = ("train", "val", "test_2016_flickr")
+SIZES = {
+    ("names", "multi30k", "transformer", "shakespeare", "world"): {"model.width": 32, "model.layers": 1},
+    ("speeches", "numbers"): {"model.width": 32},  # commands look at their later layers
+}
 SMALL = {"gpt-nano-words": {"model.context": 32}, "bpe": {"tokenizer.vocab": 300}}
 ENCODERS = ("sst2", "boolq")
 """Recipes and studies of pretrained encoders, by how their names begin."""
@@ -63,7 +67,7 @@ def write_sets(folder: Path) -> None:
             " = Last = ",
             *(f" {line} . " for line in lines[40:80]),
         ],
-        "tinyshakespeare/input.txt": lines * 20,
+        "tinyshakespeare/input.txt": lines * 3,
         "speeches/train_lm.txt": lines,
         "speeches/test_lm_obama.txt": lines[:12],
         "speeches/test_lm_hbush.txt": lines[12:24],
@@ -112,6 +116,7 @@ def short(line: str, encoder: Path) -> list[str]:
         words += ["--dry-run"]
         sets |= {"training.batch_size": 4, "training.accumulate": 1}
     elif verb == "train":
+        sets |= next((sizes for begin, sizes in SIZES.items() if name.startswith(begin)), {})
         sets |= STEPS | next((more for ending, more in SMALL.items() if name.endswith(ending) and "tokenizer=" not in line), {})
         sets |= {"init_from": "runs/names-pretrain"} if name == "names-finetune" else {}
     elif verb == "bench":

@@ -111,16 +111,16 @@ class TestLooks:
 
     def test_what_was_found_leaves_more_error_to_the_others_but_what_is_the_same_does_not(self):
         of = base(8)
-        looks = Looks(USUAL_LOOKS, changes=2)
+        looks = Looks(USUAL_LOOKS)
         # the differences of the first six seeds scatter, so nothing is found before the second look
         second = Trials("second", of.values - np.array([8, 1, 8, 1, 7, 6, 6, 6])[:, None] / 100)
         beside_found = decide(of, [change("first", -0.5, 0.01, of=of), second], self.rules)
         beside_same = decide(of, [change("first", 0.0, 0.0001, of=of), second], self.rules)
         assert [verdict.verdict for verdict in beside_found] == ["better", "better"]
         assert [verdict.verdict for verdict in beside_same] == ["same", "better"]
-        level = float(looks.level(beside_found[1].evidence.p, 1))
-        assert beside_found[1].evidence.p_corrected == pytest.approx(level)
-        assert beside_same[1].evidence.p_corrected == pytest.approx(2 * level)
+        p = beside_found[1].evidence.p
+        assert beside_found[1].evidence.p_corrected == pytest.approx(0.05 * p / looks.threshold(1, 1))
+        assert beside_same[1].evidence.p_corrected == pytest.approx(0.05 * p / looks.threshold(1, 2))
 
     def test_same_early_asks_for_more_than_the_90_per_cent_interval(self):
         of = base(6)

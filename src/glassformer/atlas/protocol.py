@@ -79,7 +79,7 @@ class Size(Config):
 
 
 class Stage(Config):
-    """A part of the order of work: families or rows on texts, or the rate curves of some rows."""
+    """A part of the order of work: families or rows on texts; ``tune``: those whose learning rate is tuned first."""
 
     size: str
     texts: list[str]
@@ -216,7 +216,7 @@ class Atlas:
     def cells(self) -> Iterator[tuple[str, str, str, str]]:
         """(row, text, size, base) of every planned cell, in the order of work."""
         for stage in self.protocol.stages:
-            for text in stage.texts if not stage.tune else ():
+            for text in stage.texts:
                 for row in self.stage_rows(stage):
                     yield row, text, stage.size, stage.base
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from glassformer.atlas.cells import base_rate, curve_of, rate_of
-from glassformer.atlas.protocol import BASELINE, Atlas, Job
+from glassformer.atlas.protocol import BASELINE, Atlas, Job, Stage
 from glassformer.atlas.records import Records, trial_line
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.files import training_code_sha256
@@ -41,6 +41,15 @@ from glassformer.study.running.trial_store import machine_of
 from glassformer.study.statistics.evidence import Problem
 
 SHOW_EVERY = 15.0  # seconds
+
+
+@dataclass(frozen=True)
+class _Tuned:
+    """A row of a stage whose rate is looked for, and the rates that were asked for so far."""
+
+    row: str
+    stage: Stage
+    rates: tuple[float, ...]
 
 
 @dataclass
@@ -113,29 +122,45 @@ class Portion:
         yield list(dict.fromkeys(jobs))
 
     def _stages(self) -> Iterator[list[Job]]:
+        """Stage by stage: rate curves, and the cells whose rate is known. The cells that wait for a curve come with the next
+        stage, so that the machine stays full."""
+        waiting: list[_Tuned] = []
         for stage in self.atlas.protocol.stages:
-            if stage.tune:
-                yield from self._curves(stage.tune, stage.base)
-                continue
-            names, jobs = [BASELINE, *self.atlas.stage_rows(stage)], []
-            for text in stage.texts:  # one text after the other: what is done is whole
-                for name in names:
-                    rate = rate_of(self.atlas, self.rates or self.records, name, stage.base)
-                    jobs += self.atlas.cell(name, text, stage.size, rate, stage.base)
-            yield jobs
+            tuned = [_Tuned(name, stage, self._rates_around(name, stage.base)) for name in stage.tune]
+            known = [name for name in (BASELINE, *self.atlas.stage_rows(stage)) if name == BASELINE or name not in stage.tune]
+            yield [
+                *self._settled(waiting),
+                *(job for one in tuned for job in self.atlas.curve(one.row, one.rates, stage.base)),
+                *(job for name in known for job in self._cells_of(name, stage)),
+            ]
+            waiting += tuned
+        while waiting:
+            yield self._settled(waiting)
 
-    def _curves(self, names: Sequence[str], base: str) -> Iterator[list[Job]]:
-        """Rate curves; a best rate at an edge extends the grid, at most twice."""
-        rates = {}
-        for name in names:
-            centre = self.atlas.row(name).rate * (1.0 if name == BASELINE else self._base_rate(base))
-            rates[name] = [centre * factor for factor in self.atlas.protocol.rates]
-        for _ in range(3):
-            yield [job for name, own in rates.items() for job in self.atlas.curve(name, own, base)]
-            found = {name: curve_of(self.atlas, self.records, name, base) for name in rates}
-            rates = {name: [one.next_rate] for name, one in found.items() if one is not None and one.next_rate is not None}
-            if not rates:
-                return
+    def _settled(self, waiting: list[_Tuned]) -> list[Job]:
+        """The cells of rows whose curve has its best rate inside, and one more rate of the others, twice at most."""
+        jobs, left = [], []
+        for one in waiting:
+            curve = curve_of(self.atlas, self.records, one.row, one.stage.base)
+            beyond = None if curve is None or len(one.rates) > len(self.atlas.protocol.rates) + 1 else curve.next_rate
+            if beyond is not None:
+                jobs += self.atlas.curve(one.row, [beyond], one.stage.base)
+                left.append(replace(one, rates=(*one.rates, beyond)))
+            elif one.row != BASELINE:
+                jobs += self._cells_of(one.row, one.stage)
+        waiting[:] = left
+        return jobs
+
+    def _cells_of(self, name: str, stage: Stage) -> list[Job]:
+        """The runs of a row on the texts of a stage."""
+        if not self.atlas.stage_rows(stage):
+            return []
+        rate = rate_of(self.atlas, self.rates or self.records, name, stage.base)
+        return [job for text in stage.texts for job in self.atlas.cell(name, text, stage.size, rate, stage.base)]
+
+    def _rates_around(self, name: str, base: str) -> tuple[float, ...]:
+        centre = self.atlas.row(name).rate * (1.0 if name == BASELINE else self._base_rate(base))
+        return tuple(centre * factor for factor in self.atlas.protocol.rates)
 
     def _base_rate(self, base: str) -> float:
         return self.base_rate or base_rate(self.atlas, self.rates or self.records, base)
@@ -301,7 +326,9 @@ class Portion:
             self.out.flush()
 
 
-def local_executor(jobs: int | None, logs: Path) -> Executor:
-    """Worker processes: one per core, or with GPUs as many as share them well."""
+def local_executor(jobs: int | None, logs: Path, lanes: int = 1) -> Executor:
+    """Worker processes: one per core, or with GPUs as many as share them well; each with so many runs at a time."""
     gpus, free = gpus_to_share() if choose_runtime(device="auto", precision="auto").device.type == "cuda" else ([], 0)
-    return LocalExecutor(jobs or (min(cores(), PER_GPU * len(gpus)) if gpus else cores()), logs=logs, gpus=gpus, gpu_bytes=free)
+    return LocalExecutor(
+        jobs or (min(cores(), PER_GPU * len(gpus)) if gpus else cores()), logs=logs, gpus=gpus, gpu_bytes=free, lanes=lanes
+    )

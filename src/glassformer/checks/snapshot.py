@@ -13,6 +13,7 @@ import sys
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from operator import is_
 from typing import Any, NamedTuple
 
 import torch
@@ -195,9 +196,11 @@ class Snapshot:
         before = dict(thing)
 
         def differs() -> bool:
-            return len(thing) != len(before) or any(
-                key not in thing or _differs(thing[key], value) for key, value in before.items()
-            )
+            if len(thing) != len(before):
+                return True
+            if all(map(is_, thing, before)) and all(map(is_, thing.values(), before.values())):  # the usual case, and fast
+                return False
+            return any(key not in thing or _differs(thing[key], value) for key, value in before.items())
 
         def restore() -> None:
             if isinstance(thing, OrderedDict | defaultdict) or len(thing) != len(before) or any(k not in thing for k in before):

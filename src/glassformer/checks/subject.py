@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Protocol
 
 import torch
@@ -109,7 +110,7 @@ class Subject:
 
 
 def device_of(modules: Iterable[nn.Module]) -> torch.device:
-    tensors = (tensor for module in modules for tensor in (*module.parameters(), *module.buffers()))
+    tensors = (tensor for module in modules for tensor in chain(module.parameters(), module.buffers()))
     return next((tensor.device for tensor in tensors), torch.device("cpu"))
 
 

@@ -145,7 +145,10 @@ def run_command(
     rate: Annotated[float | None, typer.Option("--rate", help="With --row: learning rate, times the size's.")] = None,
     base_rate: Annotated[float | None, typer.Option("--base-rate", help="The baseline's rate, times the size's.")] = None,
     seeds: Annotated[int | None, typer.Option("--seeds", metavar="N", min=1, help="With --row: runs of the row.")] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", metavar="N", min=1, help="Runs side by side.")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", metavar="N", min=1, help="Processes side by side.")] = None,
+    lanes: Annotated[
+        int, typer.Option("--lanes", metavar="N", min=1, max=16, help="Runs of one process at a time, on a GPU.")
+    ] = 1,
     steps: Annotated[
         int | None, typer.Option("--steps", metavar="N", min=2, help="In place of the protocol's; other cells.")
     ] = None,
@@ -179,7 +182,7 @@ def run_command(
             atlas,
             known_records,
             stream,
-            lambda logs: local_executor(jobs, logs),
+            lambda logs: local_executor(jobs, logs, lanes),
             minutes=minutes,
             plugins=[str(file.resolve()) for file in plugin or ()],
             watch=remarks(),

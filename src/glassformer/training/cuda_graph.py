@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,10 +23,12 @@ from glassformer.foundation.errors import GlassformerError
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import is_out_of_memory
 from glassformer.foundation.stopwatch import Stopwatch
+from glassformer.foundation.turns import takes_turns
 from glassformer.training.parallel.tree import PairwiseSum
 from glassformer.training.step import StepOutcome, TrainStep
 
 WARM_UP_STEPS = 2  # torch asks for a few steps on a side stream before capturing
+_OF_THREAD = threading.local()
 
 
 class _NotForAGraph(Exception):
@@ -58,10 +61,21 @@ def _generators() -> tuple[object, ...]:
     return random.getstate(), bytes(torch.get_rng_state()), str(state)
 
 
+def _side_stream() -> torch.cuda.Stream:
+    """A stream beside the current one. A thread that takes turns has one of its own and keeps it: the workspaces of matrix
+    products belong to a stream, so graphs that were captured on the same one must not run side by side."""
+    if not takes_turns():
+        return torch.cuda.Stream()
+    if not hasattr(_OF_THREAD, "side"):
+        _OF_THREAD.side = torch.cuda.Stream()
+    own: torch.cuda.Stream = _OF_THREAD.side
+    return own
+
+
 @contextmanager
 def _on_a_side_stream() -> Iterator[None]:
     """What follows waits for it, also when it fails: weights are put back after the last kernel that changes them."""
-    side = torch.cuda.Stream()
+    side = _side_stream()
     side.wait_stream(torch.cuda.current_stream())
     try:
         with torch.cuda.stream(side):
@@ -129,6 +143,9 @@ class GraphedStep:
         self._refused: dict[Any, str] = {}  # shapes that run as they are, and why
         self._pool: Any = None  # graphs share their memory: one runs at a time, and what it gives is copied at once
         self._undo = self.optimizers.make_capturable()
+        self.draws = False
+        """Whether it draws random numbers on the GPU. All graphs of a process read their seed from one place, so one that draws
+        must be done before that of another trial begins."""
 
     @property
     def accumulate(self) -> int:
@@ -197,7 +214,10 @@ class GraphedStep:
 
     def _made(self, work: Callable[[], Any]) -> _Recording:
         """``work`` as a graph, after it was tried."""
+        generator = torch.cuda.default_generators[torch.cuda.current_device()]
+        drawn = generator.get_offset()
         work()  # what a first call makes is there from now on
+        self.draws = self.draws or generator.get_offset() != drawn
         # Before the capture, which a refusal would leave half done; and not on a side stream: what is left of a step that
         # was broken off there (its AccumulateGrad nodes) would make later steps wait for that stream, and torch warn of it.
         with _only_kernels():
@@ -209,8 +229,11 @@ class GraphedStep:
 
     def _recorded(self, work: Callable[[], Any]) -> _Recording:
         graph = torch.cuda.CUDAGraph()
+        own: dict[str, Any] = {}
+        if takes_turns():  # other threads wait for their kernels meanwhile
+            own = {"stream": _side_stream(), "capture_error_mode": "thread_local"}
         try:
-            with torch.cuda.graph(graph, pool=self._pool):
+            with torch.cuda.graph(graph, pool=self._pool, **own):
                 written = work()
         except RuntimeError as error:
             if is_out_of_memory(error):

@@ -37,14 +37,14 @@ class TestEarlier:
         assert labels == FIRST.labels
         assert base_means == list(FIRST.base_means)
         np.testing.assert_array_equal(np.stack(rows), ROWS)
-        looks = earlier.looks((8,), 0.05, 1)
+        looks = earlier.looks((8,), 0.05)
         assert (looks.pooled, looks.before, looks.share) == (8, ((8, 0.8),), pytest.approx(0.1))
         assert earlier.number == 2
 
     def test_other_code_spends_and_is_not_pooled(self):
         earlier = Earlier.of(NOW, [replace(FIRST, code="before the update")])
         assert earlier.rows()[0] == ()
-        looks = earlier.looks((8,), 0.05, 1)
+        looks = earlier.looks((8,), 0.05)
         assert (looks.pooled, looks.before, looks.share) == (0, (), pytest.approx(0.1))
         assert looks.threshold(0, 1) == pytest.approx(0.005)
 
@@ -88,7 +88,7 @@ class TestEarlier:
         assert earlier.number == 1
         assert earlier.share == FIRST_STUDY
         assert earlier.rows()[0] == (0, 1, 2)  # nothing is thrown away
-        looks = earlier.looks((8,), 0.05, 1)
+        looks = earlier.looks((8,), 0.05)
         assert (looks.pooled, looks.before) == (3, ())
         assert looks.threshold(0, 1) == pytest.approx(0.04)
 
@@ -99,13 +99,13 @@ class TestEarlier:
     def test_more_of_the_same_seeds_go_on_where_the_first_study_ended(self):
         more = Earlier.of(replace(NOW, labels=tuple(range(16))), [FIRST])
         assert more.rows()[0] == ()  # they are its own
-        looks = more.looks((16,), 0.05, 1)
+        looks = more.looks((16,), 0.05)
         assert (looks.pooled, looks.before) == (0, ((8, 0.8),))
         assert looks.spent(1) == [(16, pytest.approx(0.1))]
 
     def test_the_same_seeds_again_are_the_same_analysis_among_as_many_changes(self):
         again = Earlier.of(replace(NOW, labels=FIRST.labels), [replace(FIRST, left=5)])
-        looks = again.looks((8,), 0.05, 1)
+        looks = again.looks((8,), 0.05)
         assert looks.threshold(0, 1) == pytest.approx(0.04)
         assert looks.spent(1) == []
         assert again.left == 5

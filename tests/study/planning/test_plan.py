@@ -233,7 +233,6 @@ class TestSeedsAndLooks:
                 {"changes": [{"name": "a", "set": {"model.width": w}} for w in (3, 4)]},
                 "'a' names more than one change",
             ),
-            ({"alpha": 1e-8, "looks": [6, 8]}, "alpha=1e-08 is too small for looks=[6, 8]"),
             (
                 {"design": "bank"},
                 "design=bank compares changes with stored runs of the baseline, but bank=[] names fewer than 2",

@@ -53,35 +53,9 @@ def test_the_written_tables_come_out_again():
 
 class TestOneLook:
     def test_is_the_ordinary_test(self):
-        looks = Looks((8,), changes=3)
+        looks = Looks((8,))
         assert [looks.threshold(0, left) for left in (1, 2, 3)] == pytest.approx([0.04, 0.02, 0.04 / 3])
         assert looks.same_threshold(0) == pytest.approx(0.04)
-        np.testing.assert_allclose(looks.level([0.0, 0.003, 0.04, 0.7, 1.0], 0), [0.0, 0.00375, 0.05, 0.875, 1.0])
-
-
-class TestLevel:
-    looks = Looks(USUAL_LOOKS, changes=7)
-
-    @pytest.mark.parametrize("look", range(4))
-    @pytest.mark.parametrize("left", range(1, 8))
-    def test_at_a_boundary_it_is_alpha_over_the_changes_left(self, look, left):
-        assert float(self.looks.level(self.looks.threshold(look, left), look)) == pytest.approx(0.05 / left, rel=2e-4)
-
-    @pytest.mark.parametrize("look", range(4))
-    def test_it_rises_with_p_and_never_lies_below_it(self, look):
-        p = np.concatenate([[0.0], np.geomspace(1e-9, 1.0, 200)])
-        level = self.looks.level(p, look)
-        assert np.all(np.diff(level) >= 0)
-        assert np.all(level >= p)
-        assert level[-1] == 1.0
-
-    def test_beyond_the_boundaries_it_goes_in_proportion(self):
-        smallest = self.looks.threshold(3, 7)
-        assert float(self.looks.level(smallest / 1000, 3)) == pytest.approx(0.05 / 7 / 1000)
-        assert float(self.looks.level(2 * self.looks.threshold(3, 1), 3)) == pytest.approx(0.1)
-
-    def test_the_first_look_is_exact(self):
-        assert float(self.looks.level(0.0007, 0)) == pytest.approx(0.0007 * (16 / 6) ** 2 / 0.8)
 
 
 class TestOtherLooks:
@@ -159,4 +133,3 @@ class TestHolm:
         assert np.all(corrected >= np.array(p))
         assert np.all(corrected <= np.minimum(1.0, np.array(p) * len(p) + 1e-15))
         np.testing.assert_array_equal(holm([p[i] for i in order]), corrected[order])
-        np.testing.assert_array_equal(holm(np.stack([p, p]))[1], corrected)

@@ -33,7 +33,7 @@ def test_one_tuning_seed_needs_the_noise_from_elsewhere():
 def test_the_luck_of_tuning_is_lowered_by_tuning_seeds_alone():
     differences = 0.5 + 0.01 * np.random.default_rng(0).standard_normal((8, 40))
     plain = two_way_effects(differences)
-    lucky = plain.with_tuning_variance(0.04)
+    lucky = two_way_effects(differences, tuning_variance=0.04)
     assert lucky.variance == pytest.approx(plain.variance + 0.04)
     assert lucky.seed_variance == pytest.approx(plain.seed_variance)
     assert float(lucky.tuning_share) > 0.99

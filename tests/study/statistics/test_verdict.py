@@ -87,7 +87,7 @@ class TestTheRows:
         assert verdict.reason == "significant on these documents, not for other text"
         assert "not decided for other text: on these 737 documents it is better" in verdict.sentence
         assert "of the variance comes from the documents: more text is needed, not more seeds." in verdict.sentence
-        assert verdict.evidence.document_share > 0.9
+        assert verdict.evidence.effects.document_share > 0.9
 
     def test_6_not_decided_says_what_would_decide(self):
         noisy = one(change("alibi", -0.02, 0.03))

@@ -144,7 +144,7 @@ class Earlier:
         """The most hypotheses that an earlier study of the question left open."""
         return max((one.left for one in self.own_question if one.spends), default=1)
 
-    def looks(self, seeds: Sequence[int], alpha: float, changes: int, *, exploratory: bool = False) -> Looks:
+    def looks(self, seeds: Sequence[int], alpha: float, *, exploratory: bool = False) -> Looks:
         """The analyses of this study after those of the pooled ones."""
         seen, before = set[int](), dict[int, float]()
         for one in self.pooled:
@@ -154,7 +154,7 @@ class Earlier:
             seen |= set(one.labels[: one.runs])
         share = min(self.share, EXPLORATORY) if exploratory else self.share
         pooled = len(seen - set(self.labels))
-        return Looks(tuple(seeds), alpha, max(changes, self.left), share, pooled, tuple(sorted(before.items())))
+        return Looks(tuple(seeds), alpha, share, pooled, tuple(sorted(before.items())))
 
     def rows(self) -> tuple[tuple[int, ...], list[float], list[Floats]]:
         """The seeds of pooled studies that this one does not have: labels, the baseline's means, differences by document."""

@@ -154,7 +154,7 @@ class StudyPlan(Config):
                 "changes is empty and there is no tune; give at least one change, or a grid to search.", reason="no-changes"
             )
         self._check_seeds()
-        Looks(self.all_looks, self.alpha, max(1, len(self.changes)))
+        Looks(self.all_looks, self.alpha)
         if self.design == "bank" and len(self.bank) < 2:
             raise ConfigError(
                 f"design=bank compares changes with stored runs of the baseline, but bank={list(self.bank)} names fewer than 2 "

@@ -10,13 +10,17 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import Metric
-from glassformer.study.planning.conditions import Condition, joined
+from glassformer.study.planning.conditions import joined
 from glassformer.study.planning.power import FEWEST_SEEDS, MORE_TUNING
 from glassformer.study.statistics.corrections import Looks
-from glassformer.study.statistics.evidence import Evidence, Problem
+from glassformer.study.statistics.evidence import Evidence, Problem, Rate, Trials
+
+if TYPE_CHECKING:
+    from glassformer.study.statistics.verdict import Rules
 
 STEP_DIFFERS = "{it} trains by a step that differs from the plain step"
 LEAK_FOUND, STEP_FOUND = "a check found a leak", "the step that trains it differs from the plain step"
@@ -71,6 +75,36 @@ def problem(problems: Mapping[int, Problem], labels: Sequence[int], seeds: int, 
         parts.append(f"{_PROBLEMS[kind].format(it=it)} in {len(at)} of {seeds} seeds{which}")
     after = "; nothing can be compared with it" if it != "it" else ""
     return " and ".join(parts) + after
+
+
+def invalid(
+    change: Trials, labels: Sequence[int], evidence: Evidence | None, unstable: tuple[Rate, Rate] | None
+) -> tuple[str, str, str]:
+    """Reason, headline, and what the runs of a change that leaks seemed to show.
+
+    ``unstable``: the rates of failure of change and baseline, where its runs fail more often.
+    """
+    problems = change.all_problems()
+    only_leaks, only_differs = (set(problems.values()) == {what} for what in (Problem.LEAK, Problem.STEP_DIFFERS))
+    found = problem(problems, labels, change.seeds, "it")
+    reason = why = NOT_JUDGED if only_leaks and change.unjudged else "unstable" if unstable else found
+    if only_leaks and change.leak:
+        when = "" if evidence is not None else " and was not trained"
+        if change.leaks_in_step or change.leaks_once_trained:
+            when = f" {leak_found(in_step=change.leaks_in_step)}"
+        why = f"{NOT_JUDGED if change.unjudged else 'it cheats'}{when}: {change.leak}"
+    elif only_differs and change.leak:
+        why = f"{STEP_FOUND}: {change.leak}"
+    elif unstable:
+        where = found or "in earlier studies of this question"
+        why = f"it is unstable. {unstable[0]}, of the baseline {unstable[1]} (exact 95 % intervals): {where}"
+    if change.unequal and Problem.UNEQUAL in problems.values():
+        reason = why = f"the plan demands what it does not have: {change.unequal}"
+    measured = ""
+    if evidence is not None and (only_leaks or only_differs):
+        believed = "Trained by that step" if only_differs else "Without the check one would have believed"
+        measured = f" {believed}: {apparent_difference(evidence)}."
+    return reason, headline(change.name, "invalid", why), measured
 
 
 def leak_found(*, in_step: bool) -> str:
@@ -137,24 +171,18 @@ LARGEST_LOSS = 5.0
 class Explanation:
     """One judged change and everything its sentences mention."""
 
-    name: str
+    change: Trials
     word: str
     evidence: Evidence
     looks: Looks
     look: int
     changes: int
-    effect: float
-    default_margin: bool
-    exploratory: bool
-    command: str | None = None
-    remarks: tuple[str, ...] = ()
-    studies: int = 1
-    conditions: tuple[Condition, ...] = ()
+    rules: Rules
 
     @property
     def _with(self) -> str:
         """``, with 3.6 times the parameters and 2 times the tokens``: what the word holds under."""
-        return f", with {joined([one.text for one in self.conditions])}" if self.conditions else ""
+        return f", with {joined([one.text for one in self.change.conditions])}" if self.change.conditions else ""
 
     @property
     def _next_look(self) -> int | None:
@@ -173,20 +201,19 @@ class Explanation:
         """``the default margin of 0.01``."""
         e = self.evidence
         size = points(e.margin) if e.metric.answers else f"{e.margin:g}"
-        return f"{'the default' if self.default_margin else 'your'} margin of {size}"
+        return f"{'the default' if e.margin == self.rules.default_margin else 'your'} margin of {size}"
 
     @property
     def _others(self) -> str:
         return {"blocks": "other parts of this text", "groups": "other groups"}.get(self.evidence.unit, "other text")
 
     @property
-    def _beyond_margin(self) -> bool:
-        """Whether the difference is significantly larger than the margin, corrected over all changes and looks."""
-        return self.evidence.p_beyond_corrected <= self.looks.alpha
-
-    @property
     def _only_here(self) -> bool:
-        return self.word == "not decided" and self.evidence.p_seed_corrected <= self.looks.alpha
+        """Not decided, though the interval over seeds alone excludes zero."""
+        here = self.evidence.on_this_set
+        return (
+            self.word == "not decided" and here.low is not None and here.high is not None and not here.low <= 0.0 <= here.high
+        )
 
     def reason(self) -> str:
         """The row of verdict.py that decided, in a few words."""
@@ -194,7 +221,7 @@ class Explanation:
         if self.word == "same":
             return "the difference is smaller than the margin" + (", but significant" if self._found else "")
         if self.word in ("better", "worse"):
-            return corrected + (", by more than the margin" if self._beyond_margin else "")
+            return corrected + (", by more than the margin" if self.evidence.beyond_margin else "")
         if self.evidence.seeds < FEWEST_SEEDS:
             return f"a verdict needs at least {FEWEST_SEEDS} seeds"
         if self._only_here:
@@ -211,8 +238,8 @@ class Explanation:
             text = f"the same within {self._margin}{self._with}: {measured} ({interval}), on {e.seeds} seeds."
             text += " The difference is significant, but smaller than the margin." if self._found else ""
         elif self.word in ("better", "worse"):
-            clause = f", by more than {self._margin}" if self._beyond_margin else ""
-            margin = "" if self._beyond_margin else f"; {self._margin}"
+            clause = f", by more than {self._margin}" if self.evidence.beyond_margin else ""
+            margin = "" if self.evidence.beyond_margin else f"; {self._margin}"
             runs = f"in {e.seeds_better if self.word == 'better' else e.seeds - e.seeds_better} of {e.seeds} seeds"
             shown = interval_text(e.difference, metric=e.metric)
             text = f"{self.word}{clause}{self._with}: {measured} ({shown}{margin}), {runs}. {self._p_text()}."
@@ -227,7 +254,7 @@ class Explanation:
         else:
             fits = f"{self._possible().capitalize()} is possible, against {self._margin}."
             text = f"not decided: {e.seeds} seeds are not enough. {fits} {self._what_next()}".rstrip()
-        return f"{EXPLORATORY} {self.name} is {text}" if self.exploratory else f"{self.name} is {text}"
+        return f"{EXPLORATORY} {self.change.name} is {text}" if self.change.exploratory else f"{self.change.name} is {text}"
 
     def _measured(self) -> str:
         """``loss 2.28 -> 1.88, lower by 0.40 nats per token``."""
@@ -241,7 +268,7 @@ class Explanation:
 
     def _p_text(self) -> str:
         """``p = 0.03, corrected for 3 changes and 4 looks``."""
-        counts = {"changes": self.changes, "looks": len(self.looks.seeds), "studies": self.studies}
+        counts = {"changes": self.changes, "looks": len(self.looks.seeds), "studies": self.change.earlier.number}
         several = [f"{count} {what}" for what, count in counts.items() if count > 1]
         corrected = f", corrected for {' and '.join(filter(None, [', '.join(several[:-1]), several[-1]]))}" if several else ""
         return f"p {p_value(self.evidence.p_corrected)}{corrected}"
@@ -266,34 +293,40 @@ class Explanation:
             return f"The next look is at {self._next_look} of up to {self.looks.seeds[-1]} seeds."
         if needed.reason == MORE_TUNING:
             return (
-                f"{100 * e.tuning_share:.0f} % of the variance comes from tuning (which setting happened to be chosen), too "
-                "much for any number of seeds: use more tuning seeds (--tune-seeds)."
+                f"{100 * e.effects.tuning_share:.0f} % of the variance comes from tuning (which setting happened to be "
+                "chosen), too much for any number of seeds: use more tuning seeds (--tune-seeds)."
             )
         if needed.value is None:
             return self._more_documents()
-        target = points(self.effect) if e.metric.answers else f"{self.effect:g} {e.metric.unit}"
+        effect = self.rules.planned_effect or e.margin
+        target = points(effect) if e.metric.answers else f"{effect:g} {e.metric.unit}"
         if needed.value > MANY:
             return f"Seeds alone will not decide about {target}: the runs are too noisy; a larger --margin is within reach."
         more = max(1, needed.value - e.seeds)
         low, high = (max(1, (end or 0) - e.seeds) for end in (needed.low, needed.high))
-        command = "" if self.command is None else f": {self.command.replace('{seeds}', str(more))}"
+        command = "" if self.rules.command is None else f": {self.rules.command.replace('{seeds}', str(more))}"
         return f"About {more} more seeds ({low} to {high}) would decide about {target}; they add to these{command}."
 
     def _more_documents(self) -> str:
         e, about = self.evidence, ""
         if e.documents_wanted is not None:
             about = f" About {e.documents_wanted} {e.unit} would be enough (a larger data.validation or data.split)."
-        share = f"{100 * e.document_share:.0f} % of the variance comes from the {e.unit}"
-        reason = share if e.document_share > 0.0 else f"Too few {e.unit}"
+        share = f"{100 * e.effects.document_share:.0f} % of the variance comes from the {e.unit}"
+        reason = share if e.effects.document_share > 0.0 else f"Too few {e.unit}"
         return f"{reason}: more text is needed, not more seeds.{about}"
 
     # -- the caveats, and the rest ----------------------------------------------------------------------------------------
 
     def sentence(self) -> str:
         """The headline, what the data cannot exclude, and caveats."""
-        beside = [f"It was compared with {joined([one.text for one in self.conditions])}."] if self.conditions else []
+        beside = (
+            [f"It was compared with {joined([one.text for one in self.change.conditions])}."] if self.change.conditions else []
+        )
         beside = beside if self.word == "not decided" else []
-        return " ".join([self.headline(), *beside, *self._not_excluded(), *self._caveats(), *self.remarks])
+        return " ".join([self.headline(), *beside, *self._not_excluded(), *self._caveats(), *self._remarks()])
+
+    def _remarks(self) -> list[str]:
+        return [*self.change.earlier.remarks(self.rules.margin), *self.change.remarks, *self.rules.remarks]
 
     def _not_excluded(self) -> list[str]:
         """For a decided change, which bad runs and which rare documents so few seeds and documents may have missed."""
@@ -317,9 +350,9 @@ class Explanation:
             blocks = "1 block" if e.documents == 1 else f"{e.documents} blocks"
             caveats.append(f"Measured on {blocks} of one text: the verdict is about other parts of this text.")
         mentioned = self._only_here or (self.word == "not decided" and e.seeds_needed.value is None)
-        if e.document_share > MUCH_FROM_DOCUMENTS and not mentioned:
+        if e.effects.document_share > MUCH_FROM_DOCUMENTS and not mentioned:
             caveats.append(
-                f"{100 * e.document_share:.0f} % of the variance comes from the {e.unit}: more text would help most."
+                f"{100 * e.effects.document_share:.0f} % of the variance comes from the {e.unit}: more text would help most."
             )
         if e.long_and_short is not None and not (self.word == "same" and max(map(abs, e.long_and_short)) < e.margin):
             long, short = (f"{number(100 * one if e.metric.answers else one)}" for one in e.long_and_short)
@@ -348,6 +381,6 @@ class Explanation:
                 f"Unpaired (Welch's test): {n} runs of the change, {e.base_runs} stored runs of the baseline, whose luck all "
                 "verdicts against them share."
             )
-        share = f"{100 * e.document_share:.0f} % of the variance comes from the {e.unit}"
+        share = f"{100 * e.effects.document_share:.0f} % of the variance comes from the {e.unit}"
         sentences.append(f"For these {e.unit} alone: {interval_text(e.on_this_set, metric=e.metric)}; {share}.")
         return sentences

@@ -12,9 +12,10 @@ import platform
 import shutil
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ from glassformer.foundation.locks import locked
 from glassformer.foundation.plugins import fault_in_plugin, load_plugins
 from glassformer.foundation.progress import SILENT
 from glassformer.foundation.runtime import choose_runtime, environment, is_cuda_fault
+from glassformer.foundation.turns import takes_turns, turn
 from glassformer.recipe import Recipe
 from glassformer.recipe_cost import plan_with
 from glassformer.run import Run, load
@@ -56,6 +58,7 @@ from glassformer.study.running.parents import provide_parent
 from glassformer.study.running.trial_results import only_differs
 from glassformer.study.running.trial_store import machine_of
 
+_OF_THREAD = threading.local()
 # These are the same for every trial, or need the user: the study stops with them. Anything else is a failed trial.
 STOPS_THE_STUDY = (ConfigError, UsageError, DataError, MissingDependency, DiskFull)
 
@@ -94,6 +97,27 @@ def perform(task: Task, *, own_process: bool = False) -> dict[str, Any]:
     return {**answer, "seconds": time.perf_counter() - begun}
 
 
+def perform_in_turns(task: Task, *, own_process: bool = False) -> dict[str, Any]:
+    """The same in one of several threads of a process: what it launches runs beside the kernels of the others.
+
+    A kernel that fails ends the process, since a thread that raised ``SystemExit`` would end alone.
+    """
+    with turn(), torch.cuda.stream(_lane_stream()) if torch.cuda.is_available() else nullcontext():
+        try:
+            return perform(task, own_process=own_process)
+        except SystemExit as error:
+            print(error, file=sys.stderr, flush=True)
+            os._exit(1)
+
+
+def _lane_stream() -> torch.cuda.Stream:
+    """One for each thread. Torch gives streams from a round of 32, so a process takes no more than 16 lanes of two."""
+    if not hasattr(_OF_THREAD, "stream"):
+        _OF_THREAD.stream = torch.cuda.Stream()
+    own: torch.cuda.Stream = _OF_THREAD.stream
+    return own
+
+
 @contextmanager
 def _process_settings(values: dict[str, Any]) -> Iterator[None]:
     """One thread, the driver's folder and its plugins; afterwards everything is restored, and nothing left in memory."""
@@ -117,7 +141,9 @@ def _process_settings(values: dict[str, Any]) -> Iterator[None]:
         # it keeps a few shapes only, after which it would silently run uncompiled: other bits than a fresh process gives.
         if "torch._dynamo" in sys.modules:
             torch._dynamo.reset()
-        if torch.cuda.is_available():  # other processes wait for this memory; on a CPU Python frees it in its own time
+        if (
+            torch.cuda.is_available() and not takes_turns()
+        ):  # other processes wait for this memory; on a CPU Python frees it in its own time
             gc.collect()
             torch.cuda.empty_cache()
 

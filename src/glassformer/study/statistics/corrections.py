@@ -9,10 +9,8 @@ fixed random numbers. A first study without looks needs no simulation.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from itertools import pairwise
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +24,6 @@ FIRST_STUDY = 0.8
 EXPLORATORY = 1.0 - FIRST_STUDY
 """The fraction of alpha for the changes that were added to a study after it began."""
 USUAL_LOOKS = (6, 8, 12, 16)
-FEWEST_LEVELS = 5  # boundaries for 1 to 5 changes left; more when more are planned
 PATHS = 2_000_000
 FEWEST_BEYOND = 20  # simulated studies beyond a boundary: with fewer its estimate is too noisy
 
@@ -49,15 +46,12 @@ def study_share(number: int) -> float:
 
 
 def holm(p: npt.ArrayLike) -> Floats:
-    """Holm's corrected p values over the last axis: the family-wise level at which each would just be significant."""
+    """Holm's (1979) corrected p values: the family-wise level at which each would just be significant."""
     p_ = np.asarray(p, dtype=np.float64)
-    count = p_.shape[-1]
-    order = np.argsort(p_, axis=-1, kind="stable")
-    stepped = np.take_along_axis(p_, order, axis=-1) * (count - np.arange(count))
-    corrected = np.minimum(np.maximum.accumulate(stepped, axis=-1), 1.0)
-    result = np.empty_like(corrected)
-    np.put_along_axis(result, order, corrected, axis=-1)
-    return result
+    order = np.argsort(p_, kind="stable")
+    corrected = np.empty_like(p_)
+    corrected[order] = np.minimum(np.maximum.accumulate(p_[order] * np.arange(len(p_), 0, -1)), 1.0)
+    return corrected
 
 
 @dataclass(frozen=True)
@@ -65,13 +59,11 @@ class Looks:
     """The analyses of one question: the planned looks of this study (rising numbers of its own seeds) after earlier ones.
 
     ``share``: the fraction of alpha that this study may spend. ``pooled``: seeds of earlier studies that are analysed with its
-    own. ``before``: the analyses of those studies: seeds in all, and the fraction of alpha each spent. ``changes``: the most
-    hypotheses that Holm's method may count.
+    own. ``before``: the analyses of those studies: seeds in all, and the fraction of alpha each spent.
     """
 
     seeds: tuple[int, ...]
     alpha: float = ALPHA
-    changes: int = 1
     share: float = FIRST_STUDY
     pooled: int = 0
     before: tuple[tuple[int, float], ...] = ()
@@ -84,18 +76,6 @@ class Looks:
             )
         if not 0.0 < self.alpha < 0.5:
             raise ConfigError(f"alpha={self.alpha} must lie between 0 and 0.5; 0.05 is usual.", reason="alpha-out-of-range")
-        if not self.before and self.share == FIRST_STUDY and self.alpha < self._least_alpha():
-            raise ConfigError(
-                f"alpha={self.alpha} is too small for looks={list(self.seeds)}, whose boundaries are simulated; "
-                f"use {self._least_alpha():.1g} or more, or one look.",
-                reason="alpha-too-small-for-looks",
-            )
-
-    def _least_alpha(self) -> float:
-        """The smallest alpha for which every look has enough simulated studies beyond its boundary."""
-        shares = [FIRST_STUDY * (n / self.seeds[-1]) ** 2 for n in self.seeds]
-        spent = min((b - a for a, b in pairwise(shares)), default=math.inf)
-        return FEWEST_BEYOND * max(self.changes, FEWEST_LEVELS) / (PATHS * spent)
 
     def _analyses(self, sides: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
         """All analyses in order: seeds in all, and the fraction of alpha spent by each.
@@ -122,7 +102,9 @@ class Looks:
 
     def threshold(self, look: int, left: int) -> float:
         """The p at or below which a change is significant at this look, with ``left`` planned changes not significant yet."""
-        return self._thresholds[left - 1][self._at(look)]
+        if self._usual and left in USUAL_THRESHOLDS:
+            return USUAL_THRESHOLDS[left][look]
+        return boundaries(*self._analyses(2), self.alpha / left, sides=2)[self._at(look)]
 
     def same_threshold(self, look: int) -> float:
         """The one-sided p at or below which a change is the same within the margin at this look."""
@@ -130,37 +112,11 @@ class Looks:
             return USUAL_SAME[look]
         return boundaries(*self._analyses(1), self.alpha, sides=1)[self._at(look)]
 
-    def level(self, p: npt.ArrayLike, look: int) -> Floats:
-        """p corrected for looks and studies: the alpha (for one change) at which ``p`` would just be significant here.
-
-        Exact at alpha, alpha/2, alpha/3 ... (so the decision is exact), interpolated between, extrapolated beyond.
-        """
-        p_, at = np.asarray(p, dtype=np.float64), self._at(look)
-        if at == 0:
-            return np.asarray(np.minimum(p_ / self._analyses(2)[1][0], 1.0))
-        levels = np.log([self.alpha / left for left in range(len(self._thresholds), 0, -1)])
-        nominal = np.log([row[at] for row in reversed(self._thresholds)])
-        with np.errstate(divide="ignore"):
-            log_p = np.log(p_)
-        inside = np.interp(log_p, nominal, levels)
-        beyond = np.where(log_p < nominal[0], log_p - nominal[0], np.maximum(log_p - nominal[-1], 0.0))
-        return np.asarray(np.minimum(np.exp(inside + beyond), 1.0))
-
     @property
     def _usual(self) -> bool:
         """Whether the tables have the boundaries."""
         plain = not self.before and not self.pooled and self.share == FIRST_STUDY
         return plain and self.seeds == USUAL_LOOKS and self.alpha == ALPHA
-
-    @cached_property
-    def _thresholds(self) -> list[tuple[float, ...]]:
-        rows = range(1, max(self.changes, FEWEST_LEVELS) + 1)
-        return [
-            USUAL_THRESHOLDS[left]
-            if self._usual and left in USUAL_THRESHOLDS
-            else boundaries(*self._analyses(2), self.alpha / left, sides=2)
-            for left in rows
-        ]
 
 
 @lru_cache(maxsize=1024)
@@ -206,8 +162,8 @@ def t_process(looks: tuple[int, ...], paths: int, stream: int = 0) -> tuple[Floa
 
 def _usual_boundaries(streams: int = 20) -> None:
     """Prints the tables above: means over independent simulations, with standard errors."""
-    plan = Looks(USUAL_LOOKS, changes=FEWEST_LEVELS)
-    rows = [(left, 2) for left in range(1, FEWEST_LEVELS + 1)] + [(1, 1)]
+    plan = Looks(USUAL_LOOKS)
+    rows = [(left, 2) for left in USUAL_THRESHOLDS] + [(1, 1)]
     found = np.array(
         [
             [boundaries(*plan._analyses(sides), ALPHA / left, sides=sides, stream=s) for left, sides in rows]

@@ -9,18 +9,19 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.foundation.distributions import Floats, beta_quantile, t_two_sided
+from glassformer.foundation.distributions import Floats, t_two_sided
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import Metric
 from glassformer.study.history.ledger import Earlier
 from glassformer.study.planning.conditions import Condition
-from glassformer.study.planning.power import SeedsNeeded
-from glassformer.study.statistics.two_way import TwoWayEffects
+from glassformer.study.planning.power import SeedsNeeded, documents_wanted, seeds_needed
+from glassformer.study.statistics.two_way import TwoWayEffects, upper_bound
 
 
 class Problem(StrEnum):
@@ -89,48 +90,84 @@ class Trials:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The statistics of one change. ``p`` values are uncorrected unless named ``..._corrected``; intervals are corrected."""
+    """The numbers behind one word.
+
+    ``level``: the nominal p that decides this change, corrected for changes, looks and studies; its interval has the confidence
+    1 - ``level``, so a word and its interval never disagree. ``same_level``: likewise, of "same".
+    """
 
     metric: Metric
     margin: float
-    difference: Estimate
-    """Its interval has the level that p was compared with, so it is corrected for changes, looks and studies, too."""
-    on_this_set: Estimate
-    same_interval: Estimate
-    base_value: float
-    value: float
-    p: float
-    p_seed: float
-    p_crossed: float
-    p_same: float
-    p_beyond: float
-    p_corrected: float
-    p_seed_corrected: float
-    p_beyond_corrected: float
-    documents: int
+    effects: TwoWayEffects
+    level: float
+    same_level: float
     unit: str
     """What the documents are: documents, blocks or groups."""
-    documents_wanted: int | None
-    """About how many documents are needed before more seeds help; None where there are enough."""
-    document_share: float
-    tuning_share: float
-    long_and_short: tuple[float, float] | None
-    """The mean difference of long and of short documents, where it depends on length, and lengths are unequal."""
-    seeds_needed: SeedsNeeded
+    base_value: float
     seed_labels: tuple[int, ...]
-    seed_differences: tuple[float, ...]
-    far_off_seeds: tuple[int, ...]
+    p_corrected: float = 1.0
+    beyond_margin: bool = False
+    """Whether the difference is significantly larger than the margin, corrected over all changes."""
     earlier_seeds: int = 0
     base_runs: int | None = None
     """Unpaired design: the number of baseline runs; None for pairs."""
+    sought: tuple[float, int, float] | None = None
+    """The difference that more seeds or documents should find, among how many changes, at which alpha."""
+
+    @cached_property
+    def difference(self) -> Estimate:
+        return self.effects.estimate(1.0 - self.level)
+
+    @property
+    def p(self) -> float:
+        """Uncorrected."""
+        return self.effects.p
+
+    @property
+    def on_this_set(self) -> Estimate:
+        return self.effects.estimate(1.0 - self.level, on_this_set=True)
+
+    @property
+    def same_interval(self) -> Estimate:
+        return self.effects.estimate(1.0 - 2.0 * self.same_level)
+
+    @property
+    def value(self) -> float:
+        return self.base_value + self.effects.mean
+
+    @property
+    def documents(self) -> int:
+        return self.effects.documents
 
     @property
     def seeds(self) -> int:
         return len(self.seed_labels)
 
     @property
+    def seed_differences(self) -> tuple[float, ...]:
+        return tuple(float(mean) for mean in self.effects.seed_means)
+
+    @property
     def seeds_better(self) -> int:
         return sum(self.metric.better(mean) for mean in self.seed_differences)
+
+    @cached_property
+    def seeds_needed(self) -> SeedsNeeded:
+        return SeedsNeeded(None) if self.sought is None else seeds_needed(self.effects, *self.sought)
+
+    @property
+    def documents_wanted(self) -> int | None:
+        """About how many documents are needed before more seeds help; None where there are enough."""
+        return None if self.sought is None else documents_wanted(self.effects, *self.sought)
+
+    @cached_property
+    def long_and_short(self) -> tuple[float, float] | None:
+        """The mean difference of long and of short documents, where it depends on length, and lengths are unequal."""
+        return None if self.unit == "blocks" else long_and_short(self.effects)
+
+    @cached_property
+    def far_off_seeds(self) -> tuple[int, ...]:
+        return tuple(self.seed_labels[position] for position in outliers(self.seed_differences))
 
     @property
     def bad_runs_missed(self) -> float:
@@ -144,11 +181,11 @@ class Evidence:
         """
         one_in = max(1, math.floor(self.documents / RULE_OF_THREE))
         hurt = size * one_in
-        return None if self.metric.bounds is not None and hurt > 1.0 else (one_in, hurt)
+        return None if self.metric.answers and hurt > 1.0 else (one_in, hurt)
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers as ``compare --json`` has them."""
-        missed = self.missed_documents(max(abs(self.difference.value or 0.0), self.margin))
+        missed = self.missed_documents(max(abs(self.effects.mean), self.margin))
         return {
             "difference": self.difference.to_dict(),
             "p": self.p,
@@ -162,16 +199,13 @@ class Evidence:
             "value": self.value,
             "on_this_set": self.on_this_set.to_dict(),
             "same_interval": self.same_interval.to_dict(),
-            "p_seed": self.p_seed,
-            "p_crossed": self.p_crossed,
-            "p_same": self.p_same,
-            "p_beyond_margin": self.p_beyond,
-            "p_beyond_margin_corrected": self.p_beyond_corrected,
+            "p_same": self.effects.p_same(self.margin),
+            "beyond_margin": self.beyond_margin,
             "documents": self.documents,
             "documents_are": self.unit,
             "documents_wanted": self.documents_wanted,
-            "document_share": self.document_share,
-            "tuning_share": self.tuning_share,
+            "document_share": self.effects.document_share,
+            "tuning_share": self.effects.tuning_share,
             "long_and_short_documents": self.long_and_short,
             "design": "paired" if self.base_runs is None else "bank",
             "base_runs": self.seeds if self.base_runs is None else self.base_runs,
@@ -182,32 +216,6 @@ class Evidence:
             "bad_runs_not_excluded": self.bad_runs_missed,
             "documents_not_excluded": None if missed is None else {"one_in": missed[0], "by": missed[1]},
         }
-
-
-def interval(effects: TwoWayEffects, confidence: float, metric: Metric) -> Estimate:
-    """The confidence interval. For right-or-wrong answers it is at least as wide as the exact binomial bounds of the items.
-
-    Away from zero: the bound on items won (or lost). Towards zero: the bound on items not won, which counts twice (they may be
-    lost) where every observed item was won.
-    """
-    t = effects.estimate(confidence)
-    if not metric.answers or t.low is None or t.high is None:
-        return t
-    mean, items = float(effects.mean), effects.effective_documents
-    reach = upper_bound(abs(mean) * items, items, 0.5 + confidence / 2)
-    not_won = upper_bound((1.0 - min(abs(mean), 1.0)) * items, items, 0.5 + confidence / 2)
-    near = 1.0 - (2.0 if abs(mean) > 1.0 - ROUNDING else 1.0) * not_won
-    low, high = (min(t.low, -reach) if mean <= 0.0 else t.low), (max(t.high, reach) if mean >= 0.0 else t.high)
-    low, high = (min(low, near) if mean > 0.0 else low), (max(high, -near) if mean < 0.0 else high)
-    return Estimate(t.value, low, high, t.n).within(metric.difference_bounds)
-
-
-def upper_bound(hits: float, items: float, confidence: float = 0.95) -> float:
-    """The exact one-sided upper bound of the rate after ``hits`` of ``items`` (Clopper-Pearson); hits may be fractions.
-
-    Exact because counts are small, where the normal approximation fails.
-    """
-    return 1.0 if hits >= items else beta_quantile(confidence, hits + 1.0, items - hits)
 
 
 @dataclass(frozen=True)

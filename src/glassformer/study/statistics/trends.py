@@ -27,7 +27,7 @@ from glassformer.foundation.metrics import Metric
 from glassformer.study.planning.power import FEWEST_SEEDS
 from glassformer.study.reporting import wording
 from glassformer.study.statistics.corrections import ALPHA, holm
-from glassformer.study.statistics.two_way import TwoWayEffects, by_group, two_way_effects
+from glassformer.study.statistics.two_way import TwoWayEffects, two_way_effects
 
 TrendWord = Literal["grows", "shrinks", "no trend seen", "not known"]
 FEWEST_SIZES = 2
@@ -102,7 +102,7 @@ def trends_over_size(
     size without usable results. Where sizes have different numbers of seeds, the first that all have are used.
     """
     slopes = {name: _slope(sizes, metric, weights, blocks, groups) for name, sizes in changes.items()}
-    corrected = dict(zip(slopes, holm([1.0 if one.effects is None else float(one.effects.p) for one in slopes.values()])))
+    corrected = dict(zip(slopes, holm([1.0 if one.effects is None else one.effects.p for one in slopes.values()])))
     return [_trend(name, one, metric, margin, float(corrected[name]), alpha, len(changes)) for name, one in slopes.items()]
 
 
@@ -132,17 +132,16 @@ def _slope(
         return _Slope(None, parameters, (), f"at {bad.parameters:,} parameters {bad.problem or 'nothing has run'}")
     d_JSI = np.stack([sign * one.differences[:seeds] for one in sizes])
     w = np.ones(d_JSI.shape[-1]) if weights is None else np.asarray(weights, dtype=np.float64)
-    if groups is not None and 1 < len(set(groups)) < len(groups):
-        d_JSI, w = by_group(d_JSI, w, groups)
-        blocks = False
     gains = tuple(float(one) for one in d_JSI.mean(axis=1) @ (w / w.sum()))
     if not np.isfinite(d_JSI).all():
         return _Slope(None, parameters, (), "a run is missing")
     if seeds < FEWEST_SEEDS:
         return _Slope(None, parameters, gains, f"only {seeds} seeds have run")
     c_J = slope_weights(parameters)
-    effects = two_way_effects(np.tensordot(c_J, d_JSI, axes=1), w, blocks=blocks)
-    return _Slope(effects.with_tuning_variance(float(c_J**2 @ [one.tuning_variance for one in sizes])), parameters, gains)
+    known = groups if groups is not None and 1 < len(set(groups)) < len(groups) else None
+    tuning = float(c_J**2 @ [one.tuning_variance for one in sizes])
+    slope_SI = np.tensordot(c_J, d_JSI, axes=1)
+    return _Slope(two_way_effects(slope_SI, w, blocks=blocks, groups=known, tuning_variance=tuning), parameters, gains)
 
 
 def slope_weights(parameters: Sequence[int]) -> Floats:
@@ -167,7 +166,7 @@ def _trend(name: str, slope: _Slope, metric: Metric, margin: float, p: float, al
     word: TrendWord = "not known"
     if p <= alpha:
         word = "grows" if per_decade.value > 0.0 else "shrinks"
-    elif float(slope.effects.p_same(margin / decades)) <= alpha:
+    elif slope.effects.p_same(margin / decades) <= alpha:
         word = "no trend seen"
     ends = [
         wording.amount(abs(gain), metric, over.half_width) + (" better" if gain > 0.0 else " worse")
@@ -189,7 +188,7 @@ def _trend(name: str, slope: _Slope, metric: Metric, margin: float, p: float, al
         f"{short_count(slope.parameters[-1])}; {middle} per tenfold parameters (95 % interval {low} to {high}), p "
         f"{wording.p_value(p)}, {len(slope.parameters)} sizes."
     )
-    return Trend(name, word, sentence, per_decade, over, float(slope.effects.p), p, slope.parameters, slope.gains, metric.unit)
+    return Trend(name, word, sentence, per_decade, over, slope.effects.p, p, slope.parameters, slope.gains, metric.unit)
 
 
 def short_count(count: float) -> str:

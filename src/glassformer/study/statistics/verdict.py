@@ -28,22 +28,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from glassformer.foundation.distributions import Floats
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import Metric
 from glassformer.study.planning.conditions import Condition, worst_first
-from glassformer.study.planning.power import FEWEST_SEEDS, SeedsNeeded, documents_wanted, seeds_needed
+from glassformer.study.planning.power import FEWEST_SEEDS, SeedsNeeded
 from glassformer.study.reporting import wording
-from glassformer.study.statistics.corrections import ALPHA, Looks, holm
-from glassformer.study.statistics.evidence import Evidence, Problem, Rate, Trials, interval, long_and_short, outliers
-from glassformer.study.statistics.two_way import TwoWayEffects, by_group, two_way_effects, unpaired
+from glassformer.study.statistics.corrections import ALPHA, Looks
+from glassformer.study.statistics.evidence import Evidence, Problem, Rate, Trials
+from glassformer.study.statistics.two_way import two_way_effects
 
 Word = Literal["better", "worse", "same", "not decided", "invalid"]
 DEFAULT_MARGIN = 0.01  # of a metric that states none
@@ -67,6 +65,10 @@ class Rules:
     by_pairs: bool = True
     command: str | None = None
     remarks: tuple[str, ...] = ()
+
+    @property
+    def default_margin(self) -> float:
+        return self.metric.margin or DEFAULT_MARGIN
 
     def __post_init__(self) -> None:
         if not self.margin > 0.0:
@@ -128,22 +130,6 @@ class Verdict:
         }
 
 
-@dataclass(frozen=True)
-class _Judgement:
-    """One change at one look. Corrected p values: of a difference, over seeds alone, and of "by more than the margin".
-
-    ``steps``: by how many hypotheses Holm's method divided alpha for this change.
-    """
-
-    look: int
-    effects: TwoWayEffects
-    p: float
-    p_seed: float
-    p_beyond: float
-    steps: int
-    word: Word
-
-
 def decide(
     base: Trials,
     changes: Sequence[Trials],
@@ -160,14 +146,6 @@ def decide(
     ``blocks``: the documents are consecutive blocks of one text. ``groups``: by document, what it belongs to (a speaker, an
     article). ``base_labels``: the baseline's seeds, if it has its own.
     """
-    seeds = max([rules.looks[-1], base.seeds, *(change.seeds for change in changes)])
-    units = _Units(
-        np.ones(base.values.shape[1]) if weights is None else np.asarray(weights, dtype=np.float64),
-        None if groups is None or not 1 < len(set(groups)) < len(groups) else tuple(groups),
-        blocks,
-        tuple(range(seeds)) if labels is None else tuple(labels),
-        tuple(base_labels),
-    )
     for change in changes:
         if change.values.shape[1] != base.values.shape[1]:
             raise ConfigError(
@@ -175,87 +153,59 @@ def decide(
                 "every variant must be evaluated on the same whole set.",
                 reason="other-documents",
             )
+    w = np.ones(base.values.shape[1]) if weights is None else np.asarray(weights, dtype=np.float64)
+    grouped = groups if groups is not None and 1 < len(set(groups)) < len(groups) else None
+    seeds = max([rules.looks[-1], base.seeds, *(change.seeds for change in changes)])
+    own = tuple(range(seeds)) if labels is None else tuple(labels)
     # Exploratory changes are corrected over all changes tried; they never weaken the correction of the planned ones.
     planned = [change for change in changes if not change.exploratory]
-    families = {False: _Family(units, base, planned, rules), True: _Family(units, base, changes, rules)}
-    return [families[change.exploratory].verdict(change) for change in changes]
+    families = {
+        kind: _Family(base, family, rules, w, grouped, blocks and grouped is None, own, tuple(base_labels) or own)
+        for kind, family in ((False, planned), (True, changes))
+    }
+    judged = {kind: family.judged() for kind, family in families.items()}
+    return [families[one.exploratory].verdict(one, judged[one.exploratory][one.name]) for one in changes]
 
 
 @dataclass(frozen=True)
-class _Units:
-    """The documents of the evaluation set, and the seeds."""
+class _Judged:
+    """One change at one look."""
 
-    weights: Floats
-    groups: tuple[object, ...] | None
+    word: Word
+    look: int
+    evidence: Evidence
+
+
+@dataclass(frozen=True)
+class _Family:
+    """The changes over which p values are corrected together."""
+
+    base: Trials
+    changes: Sequence[Trials]
+    rules: Rules
+    weights: npt.NDArray[np.float64]
+    groups: Sequence[object] | None
     blocks: bool
     labels: tuple[int, ...]
     base_labels: tuple[int, ...]
 
-    @property
-    def name(self) -> str:
-        return "groups" if self.groups is not None else "blocks" if self.blocks else "documents"
-
-    def effects(self, change: Floats, base: Floats | None = None) -> TwoWayEffects:
-        """Of paired differences, or of two independent arms; documents of one group are one unit."""
-        arms, weights = [change] if base is None else [change, base], self.weights
-        if self.groups is not None:
-            grouped = [by_group(arm, self.weights, self.groups) for arm in arms]
-            arms, weights = [values for values, _ in grouped], grouped[0][1]
-        blocks = self.blocks and self.groups is None
-        if base is None:
-            return two_way_effects(arms[0], weights, blocks=blocks)
-        return unpaired(arms[0], arms[1], weights, blocks=blocks)
-
-    def seed_means(self, values: Floats) -> Floats:
-        used = self.weights > 0.0
-        return np.asarray(values[:, used] @ (self.weights[used] / self.weights.sum()))
-
-
-class _Family:
-    """The changes over which p values are corrected together, judged at every look that their seeds have reached."""
-
-    def __init__(self, units: _Units, base: Trials, changes: Sequence[Trials], rules: Rules) -> None:
-        self.units, self.base, self.changes, self.rules = units, base, changes, rules
-        count = max(1, len(changes))
-        self.looks = {
-            one.name: one.earlier.looks(rules.looks, rules.alpha, count, exploratory=one.exploratory) for one in changes
-        }
-
-    def effects(self, change: Trials, seeds: int) -> TwoWayEffects:
-        """The analysis of a change after so many of its own seeds; those of earlier studies come first."""
-        own = change.values[:seeds]
-        if self.rules.by_pairs:
-            d = np.stack([*change.earlier.rows()[2], *(own - self.base.values[:seeds])])
-            effects = self.units.effects(d)
-        else:
-            effects = self.units.effects(own, self.base.values)
-        return effects.with_tuning_variance(self.base.tuning_variance + change.tuning_variance)
-
-    def margin(self, change: Trials) -> float:
-        """The margin of the question's first study, or the plan's."""
-        return change.earlier.margin or self.rules.margin
-
-    @cached_property
-    def judged(self) -> dict[str, _Judgement | None]:
+    def judged(self) -> dict[str, _Judged | None]:
         """Each change's last judgement, None where its seeds reached no look.
 
         Only significant changes lower the number of hypotheses left. One that is the same, or that failed, rejected no null
         hypothesis: giving its share of alpha to the others would break the family-wise error rate.
         """
-        judged: dict[str, _Judgement | None] = {change.name: None for change in self.changes}
+        judged: dict[str, _Judged | None] = {change.name: None for change in self.changes}
         undecided, left = list(self.changes), len(self.changes)
         for look, seeds in enumerate(self.rules.looks):
             ready = [change for change in undecided if self._runs_complete(change, seeds)]
-            for change, judgement in zip(ready, self._judge(ready, look, left)):
-                judged[change.name] = judgement
-                if judgement.word != "not decided":
+            for change, one in zip(ready, self._judge(ready, look, left)):
+                judged[change.name] = one
+                if one.word != "not decided":
                     undecided.remove(change)
-                if judgement.p <= self.rules.alpha and self._enough(change, seeds):
+                if one.evidence.p_corrected <= self.rules.alpha and one.evidence.seeds >= FEWEST_SEEDS:
                     left -= 1
         return judged
-
-    def _enough(self, change: Trials, seeds: int) -> bool:
-        return self.looks[change.name].pooled + seeds >= FEWEST_SEEDS
 
     def _runs_complete(self, change: Trials, seeds: int) -> bool:
         """Whether all runs of this look exist, of change and baseline, and none of them failed."""
@@ -263,76 +213,96 @@ class _Family:
         there = change.seeds >= seeds and self.base.seeds >= needed >= 2
         return there and not change.all_problems(seeds) and not self.base.all_problems(needed)
 
-    def _judge(self, ready: Sequence[Trials], look: int, left: int) -> list[_Judgement]:
-        """Judges the changes that have reached this look; ``left``: the changes not significant before it.
+    def _judge(self, ready: Sequence[Trials], look: int, left: int) -> list[_Judged]:
+        """The words of the changes that have reached this look; ``left``: the changes not significant before it."""
+        alpha, seeds = self.rules.alpha, self.rules.looks[look]
+        found = [self._evidence(change, seeds) for change in ready]
+        looks = [self._looks(change) for change in ready]
 
-        "By more than the margin" is a hypothesis of its own, so it is corrected over all changes: one that was significant
-        before need not have been beyond the margin.
-        """
-        answers, alpha, seeds = self.rules.metric.answers, self.rules.alpha, self.rules.looks[look]
-        effects = [self.effects(change, seeds) for change in ready]
+        def over_changes(p: Sequence[float], count: int) -> tuple[list[float], list[int]]:
+            """Each p over its boundary, and its rank (Holm 1979): the i-th smallest against that for count - i hypotheses.
 
-        def over_looks(p: Sequence[Floats]) -> list[float]:
-            """p corrected over looks and studies."""
-            return [float(self.looks[change.name].level(float(one), look)) for change, one in zip(ready, p)]
+            What an earlier study of the question left open stays open: dropping the other changes cannot lower p.
+            """
+            order = sorted(range(len(ready)), key=lambda at: p[at] / looks[at].threshold(look, count))
+            ratios, worst = [0.0] * len(ready), 0.0
+            for rank, at in enumerate(order):
+                worst = max(worst, p[at] / looks[at].threshold(look, count - rank))
+                ratios[at] = max(worst, p[at] / looks[at].threshold(look, ready[at].earlier.left))
+            return ratios, [order.index(at) for at in range(len(ready))]
 
-        def corrected(levels: list[float], count: int) -> Floats:
-            """Over ``count`` changes; 1 for planned changes without a p at this look."""
-            holms = holm([*levels, *np.ones(count - len(levels))])
-            # what an earlier study of the question left open stays open: dropping the others cannot lower p
-            return np.array([max(own, min(1.0, level * one.earlier.left)) for own, level, one in zip(holms, levels, ready)])
-
-        p = [np.maximum(one.p, one.smallest_p) if answers else one.p for one in effects]
-        p_beyond = [one.p_beyond(self.margin(change)) for one, change in zip(effects, ready)]
-        p_beyond = [np.maximum(own, one.smallest_p) if answers else own for own, one in zip(p_beyond, effects)]
-        levels = over_looks(p)
-        by_p, by_seeds = corrected(levels, left), corrected(over_looks([one.p_seed for one in effects]), left)
-        by_beyond = corrected(over_looks(p_beyond), len(self.changes))
-        found, order = int((by_p <= alpha).sum()), np.argsort(np.argsort(levels, kind="stable"), kind="stable")
-        judgements = []
-        for n, (change, own) in enumerate(zip(ready, effects)):
-            same = float(own.p_same(self.margin(change), answers=answers)) < self.looks[change.name].same_threshold(look)
+        ratio, rank = over_changes([one.p for one in found], left)
+        # a hypothesis of its own, over all changes: one that was significant before need not have been beyond the margin
+        beyond, _ = over_changes([one.effects.p_beyond(one.margin) for one in found], len(self.changes))
+        passed, judged = sum(one <= 1.0 for one in ratio), []
+        for at, (change, one, own) in enumerate(zip(ready, found, looks)):
+            one = replace(
+                one,
+                p_corrected=min(1.0, alpha * ratio[at]),
+                level=own.threshold(look, max(left - min(rank[at], passed), change.earlier.left)),
+                same_level=own.same_threshold(look),
+                beyond_margin=beyond[at] <= 1.0,
+                sought=(self.rules.planned_effect or one.margin, max(1, len(self.changes)), alpha),
+            )
             word: Word = "not decided"
-            if self._enough(change, seeds):
-                word = "same" if same else self._direction(float(own.mean)) if by_p[n] <= alpha else "not decided"
-            steps = max(left - min(int(order[n]), found), change.earlier.left)
-            judgements.append(_Judgement(look, own, float(by_p[n]), float(by_seeds[n]), float(by_beyond[n]), steps, word))
-        return judgements
+            if one.seeds >= FEWEST_SEEDS:
+                if one.effects.p_same(one.margin) < one.same_level:
+                    word = "same"
+                elif ratio[at] <= 1.0:
+                    word = "better" if self.rules.metric.better(one.effects.mean) else "worse"
+            judged.append(_Judged(word, look, one))
+        return judged
 
-    def _direction(self, mean: float) -> Literal["better", "worse"]:
-        return "better" if self.rules.metric.better(mean) else "worse"
+    def _evidence(self, change: Trials, seeds: int) -> Evidence:
+        """The analysis after so many of the change's own seeds; those of earlier studies come first."""
+        own, pairs, metric = change.values[:seeds], self.rules.by_pairs, self.rules.metric
+        labels, base_means, earlier = change.earlier.rows() if pairs else ((), [], [])
+        used = self.weights > 0.0
+        base = self.base.values[:seeds] if pairs else self.base.values
+        means = [*base_means, *(base[:, used] @ (self.weights[used] / self.weights.sum()))]
+        effects = two_way_effects(
+            np.stack([*earlier, *(own - base)]) if pairs else own,
+            self.weights,
+            base=None if pairs else base,
+            blocks=self.blocks,
+            groups=self.groups,
+            tuning_variance=self.base.tuning_variance + change.tuning_variance,
+            answers=metric.answers,
+        )
+        return Evidence(
+            metric=metric,
+            margin=change.earlier.margin or self.rules.margin,  # that of the question's first study
+            effects=effects,
+            level=self.rules.alpha,
+            same_level=self.rules.alpha,
+            unit="groups" if self.groups is not None else "blocks" if self.blocks else "documents",
+            base_value=float(np.mean(means)),
+            seed_labels=(*labels, *self.labels[: len(own)]),
+            earlier_seeds=len(labels),
+            base_runs=None if pairs else self.base.seeds,
+        )
 
-    def verdict(self, change: Trials) -> Verdict:
+    def _looks(self, change: Trials) -> Looks:
+        """The looks of this study after those of earlier ones of the question."""
+        return change.earlier.looks(self.rules.looks, self.rules.alpha, exploratory=change.exploratory)
+
+    def verdict(self, change: Trials, judged: _Judged | None) -> Verdict:
         """The first row that holds."""
-        judged, failed, base_failed = self.judged[change.name], *change.earlier.failures()[:2]
         if judged is None or judged.word == "not decided":
             if self.base.all_problems() and Problem.LEAK not in change.all_problems().values():
                 return self._baseline_invalid(change)
             if change.all_problems():
                 return self._invalid(change)
+        failed, base_failed, _ = change.earlier.failures()
         if failed > base_failed:
             return self._invalid(change)
         if judged is None:
             run = min(change.seeds, self.base.seeds) if self.rules.by_pairs else change.seeds
             return _without_numbers(change, "not decided", wording.waiting(run, self.rules.looks), run)
-        looks = self.looks[change.name]
-        evidence = self._evidence(change, judged, looks)
-        better = self.rules.metric.better(float(judged.effects.mean))
-        conditions = tuple(worst_first(change.conditions, better=better))
+        looks, evidence = self._looks(change), judged.evidence
+        conditions = tuple(worst_first(change.conditions, better=self.rules.metric.better(evidence.effects.mean)))
         explanation = wording.Explanation(
-            name=change.name,
-            word=judged.word,
-            evidence=evidence,
-            looks=looks,
-            look=judged.look,
-            changes=len(self.changes),
-            effect=self.rules.planned_effect or evidence.margin,
-            default_margin=evidence.margin == (self.rules.metric.margin or DEFAULT_MARGIN),
-            exploratory=change.exploratory,
-            command=self.rules.command,
-            remarks=(*change.earlier.remarks(self.rules.margin), *change.remarks, *self.rules.remarks),
-            studies=change.earlier.number,
-            conditions=conditions,
+            replace(change, conditions=conditions), judged.word, evidence, looks, judged.look, len(self.changes), self.rules
         )
         return Verdict(
             variant=change.name,
@@ -345,55 +315,12 @@ class _Family:
             exploratory=change.exploratory,
             seeds_run=evidence.seeds,
             conditions=conditions,
-            analyses=tuple(looks.spent(judged.look + 1)) if self._enough(change, self.rules.looks[judged.look]) else (),
-        )
-
-    def _evidence(self, change: Trials, judged: _Judgement | None, looks: Looks, seeds: int = 0) -> Evidence:
-        """The numbers behind a judgement; of an invalid change without one, over its first ``seeds`` seeds."""
-        effects = self.effects(change, seeds) if judged is None else judged.effects
-        metric, margin, alpha = self.rules.metric, self.margin(change), self.rules.alpha
-        effect, count = self.rules.planned_effect or margin, max(1, len(self.changes))
-        level = alpha if judged is None else looks.threshold(judged.look, judged.steps)
-        same_level = alpha if judged is None else looks.same_threshold(judged.look)
-        labels, base_means, _ = change.earlier.rows()
-        own = effects.seeds - (len(labels) if self.rules.by_pairs else 0)
-        labels = (*labels, *self.units.labels[:own]) if self.rules.by_pairs else self.units.labels[:own]
-        means = tuple(float(mean) for mean in effects.seed_means)
-        base = [*base_means, *self.units.seed_means(self.base.values[: own if self.rules.by_pairs else None])]
-        base_value = float(np.mean(base if self.rules.by_pairs else base[len(base_means) :]))
-        return Evidence(
-            metric=metric,
-            margin=margin,
-            difference=interval(effects, 1.0 - level, metric),
-            on_this_set=effects.estimate(1.0 - level, on_this_set=True).within(metric.difference_bounds),
-            same_interval=interval(effects, 1.0 - 2.0 * same_level, metric),
-            base_value=base_value,
-            value=base_value + float(effects.mean),
-            p=float(np.maximum(effects.p, effects.smallest_p) if metric.answers else effects.p),
-            p_seed=float(effects.p_seed),
-            p_crossed=float(effects.p_crossed),
-            p_same=float(effects.p_same(margin, answers=metric.answers)),
-            p_beyond=float(effects.p_beyond(margin)),
-            p_corrected=1.0 if judged is None else judged.p,
-            p_seed_corrected=1.0 if judged is None else judged.p_seed,
-            p_beyond_corrected=1.0 if judged is None else judged.p_beyond,
-            documents=effects.documents,
-            unit=self.units.name,
-            documents_wanted=documents_wanted(effects, effect, count, alpha),
-            document_share=float(effects.document_share),
-            tuning_share=float(effects.tuning_share),
-            long_and_short=None if self.units.blocks else long_and_short(effects),
-            seeds_needed=SeedsNeeded(None) if judged is None else seeds_needed(effects, effect, count, alpha),
-            seed_labels=labels,
-            seed_differences=means,
-            far_off_seeds=tuple(labels[position] for position in outliers(means)),
-            earlier_seeds=len(labels) - own,
-            base_runs=None if self.rules.by_pairs else self.base.seeds,
+            analyses=tuple(looks.spent(judged.look + 1)) if evidence.seeds >= FEWEST_SEEDS else (),
         )
 
     def _baseline_invalid(self, change: Trials) -> Verdict:
         """Row 1, because of the baseline: an undecided change has nothing to be compared with."""
-        problems, labels = self.base.all_problems(), self.units.base_labels or self.units.labels
+        problems, labels = self.base.all_problems(), self.base_labels
         reason = wording.problem(problems, labels, self.base.seeds, "the baseline")
         found = _without_numbers(change, "invalid", reason, min(self.base.seeds, change.seeds))
         return replace(found, failed_seeds=tuple(labels[position] for position in problems))
@@ -403,46 +330,24 @@ class _Family:
 
         Failures of training count over all studies of the question, or a study could be repeated until no run fails.
         """
-        base, labels, problems = self.base, self.units.labels, change.all_problems()
-        seeds, evidence = min(base.seeds, change.seeds), None
+        base, problems, seeds, evidence = self.base, change.all_problems(), min(self.base.seeds, change.seeds), None
         if seeds > 1 and np.isfinite(change.values[:seeds]).all() and np.isfinite(base.values[:seeds]).all():
-            evidence = self._evidence(change, None, self.looks[change.name], seeds)
+            evidence = self._evidence(change, seeds)
         failed, base_failed, runs = change.earlier.failures()
         own = Rate(len(change.unstable()) + failed, change.seeds + runs)
         its = Rate(len(base.unstable()) + base_failed, base.seeds + runs)
         more_often = own.failed * its.runs > its.failed * own.runs
         unstable = more_often and own.failed < own.runs  # one that always fails is not unstable: it does not train
-        only_leaks, only_differs = (set(problems.values()) == {what} for what in (Problem.LEAK, Problem.STEP_DIFFERS))
-        found = wording.problem(problems, labels, change.seeds, "it")
-        reason = "unstable" if unstable else found
-        if only_leaks and change.unjudged:
-            reason = wording.NOT_JUDGED
-        why = reason
-        if only_leaks and change.leak:
-            when = "" if evidence is not None else " and was not trained"
-            if change.leaks_in_step or change.leaks_once_trained:
-                when = f" {wording.leak_found(in_step=change.leaks_in_step)}"
-            why = f"{wording.NOT_JUDGED if change.unjudged else 'it cheats'}{when}: {change.leak}"
-        elif only_differs and change.leak:
-            why = f"{wording.STEP_FOUND}: {change.leak}"
-        elif unstable:
-            where = found or "in earlier studies of this question"
-            why = f"it is unstable. {own}, of the baseline {its} (exact 95 % intervals): {where}"
-        if change.unequal and Problem.UNEQUAL in problems.values():
-            reason = why = f"the plan demands what it does not have: {change.unequal}"
-        headline, measured = wording.headline(change.name, "invalid", why), ""
-        if evidence is not None and (only_leaks or only_differs) and not base.all_problems():
-            believed = "Trained by that step" if only_differs else "Without the check one would have believed"
-            measured = f" {believed}: {wording.apparent_difference(evidence)}."
+        reason, headline, measured = wording.invalid(change, self.labels, evidence, (own, its) if unstable else None)
         return Verdict(
             variant=change.name,
             verdict="invalid",
             reason=reason,
             headline=headline,
-            sentence=headline + measured,
+            sentence=headline + ("" if base.all_problems() else measured),
             evidence=evidence,
             exploratory=change.exploratory,
-            failed_seeds=tuple(labels[position] for position in problems),
+            failed_seeds=tuple(self.labels[position] for position in problems),
             seeds_run=seeds,
             conditions=change.conditions,
             rates={"change": own, "baseline": its} if unstable else None,

@@ -21,7 +21,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, final
+from typing import IO, Any, NamedTuple, final
 
 from glassformer.foundation.machine import cores
 from glassformer.study.running.executors.base import ATTEMPTS, Ended, Event, Executor, Started, Task, Waiting
@@ -33,6 +33,8 @@ POLL_SECONDS = 0.5  # without an answer; then progress is shown
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 NEEDS_GPU = "GLASSFORMER_WORKER_NEEDS_GPU"
 """Set for workers that were given a GPU: one that does not see it ends, instead of training on the CPU."""
+LANES = "GLASSFORMER_WORKER_LANES"
+"""How many tasks a worker does at the same time; one without it."""
 START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from glassformer.study.running.executors.local import main; main()"
@@ -60,12 +62,14 @@ def per_gpu(needed_bytes: int, free_bytes: int, most: int = PER_GPU) -> int:
 class LocalExecutor(Executor):
     """``jobs`` processes; ``gpus`` are the GPUs they share in turn, with ``gpu_bytes`` free on each; logs go to ``logs``.
 
-    No more processes share a GPU than its memory takes, whatever ``jobs`` says.
+    No more processes share a GPU than its memory takes, whatever ``jobs`` says. ``lanes``: tasks that one process has at the
+    same time, each in a thread; they take turns on its core while kernels of all of them run (``foundation/turns.py``). A
+    process with lanes ends at once when it is told to stop.
     """
 
-    def __init__(self, jobs: int, *, logs: Path, gpus: Sequence[str] = (), gpu_bytes: int = 0) -> None:
+    def __init__(self, jobs: int, *, logs: Path, gpus: Sequence[str] = (), gpu_bytes: int = 0, lanes: int = 1) -> None:
         super().__init__()
-        self.jobs, self._logs, self._gpus, self._gpu_bytes = jobs, logs, list(gpus), gpu_bytes
+        self.jobs, self._logs, self._gpus, self._gpu_bytes, self._lanes = jobs, logs, list(gpus), gpu_bytes, lanes
         self._news: queue.Queue[tuple[_Worker, str | None]] = queue.Queue()
         self._workers: list[_Worker] = []
         self._mps = MultiProcessService()
@@ -89,10 +93,12 @@ class LocalExecutor(Executor):
 
     def _environment(self, gpu: str | None) -> dict[str, str]:
         """One thread to compute with. Without a limit every process that compiles for a GPU would start one more per core."""
+        own = {LANES: str(self._lanes)} if self._lanes > 1 else {}
         if gpu is None:
-            return {**os.environ, **ONE_THREAD}
+            return {**os.environ, **ONE_THREAD, **own}
         compiling = {"TORCHINDUCTOR_COMPILE_THREADS": str(max(1, cores() // self.jobs))}
-        own = {"CUDA_VISIBLE_DEVICES": gpu, NEEDS_GPU: "yes", **self._mps.environment}
+        own |= {"CUDA_DEVICE_MAX_CONNECTIONS": "32"} if own else {}  # queues of the GPU that its streams are shared out to
+        own |= {"CUDA_VISIBLE_DEVICES": gpu, NEEDS_GPU: "yes", **self._mps.environment}
         return {**compiling, **os.environ, **ONE_THREAD, **own}
 
     def run(self, tasks: Sequence[Task]) -> Iterator[Event]:
@@ -100,7 +106,7 @@ class LocalExecutor(Executor):
         self.warm_up(len(self._waiting))
         while True:
             yield from self._hand_out()
-            if not any(worker.task for worker in self._workers):
+            if not any(worker.tasks for worker in self._workers):
                 return
             try:
                 worker, line = self._news.get(timeout=POLL_SECONDS)
@@ -109,36 +115,35 @@ class LocalExecutor(Executor):
                 continue
             if line is None:
                 yield from self._lost(worker)
-            elif "ready" not in (answer := json.loads(line)) and worker.task is not None:
-                task, worker.task = worker.task, None
-                yield Ended(task, answer)
+            elif "ready" not in (answer := json.loads(line)) and (given := worker.tasks.pop(answer.pop("label"), None)):
+                yield Ended(given.task, answer)
 
     def _hand_out(self) -> Iterator[Event]:
-        for worker in self._workers[: self.jobs]:
-            if self._waiting and worker.task is None:
-                worker.give(self._waiting.popleft())
-                assert worker.task is not None
-                yield Started(worker.task)
+        for lane in range(self._lanes):  # one for each process before the second of any
+            for worker in self._workers[: self.jobs]:
+                if self._waiting and len(worker.tasks) <= lane:
+                    task = self._waiting.popleft()
+                    worker.give(task)
+                    yield Started(task)
 
     def _lost(self, worker: _Worker) -> Iterator[Event]:
-        """Replaces a process that ended by itself, and gives its task to the new one, up to ``ATTEMPTS`` times."""
+        """Replaces a process that ended by itself, and gives its tasks to the new one, up to ``ATTEMPTS`` times."""
         if worker not in self._workers:
             return
-        task, code, at = worker.task, worker.process.wait(), self._workers.index(worker)
-        worker.task = None
+        lost, code, at = list(worker.tasks.values()), worker.process.wait(), self._workers.index(worker)
+        worker.tasks.clear()
         worker.end()
         self._mps.give_up()
         if self._stopping:
             del self._workers[at]
         else:
             self._workers[at] = _Worker(worker.number, self._logs, self._news, worker.gpu, self._environment(worker.gpu))
-        if task is None:
-            return
-        if worker.attempt < ATTEMPTS and not self._stopping:
-            self._workers[at].give(task, worker.attempt + 1)
-            return
         how = f"by signal {-code}" if code < 0 else f"with code {code}"
-        yield Ended(task, {"lost": f"its process ended {how}; its last words are in {worker.log}"})
+        for task, attempt in lost:
+            if attempt < ATTEMPTS and not self._stopping:
+                self._workers[at].give(task, attempt + 1)
+            else:
+                yield Ended(task, {"lost": f"its process ended {how}; its last words are in {worker.log}"})
 
     def stop(self) -> None:
         super().stop()
@@ -153,9 +158,16 @@ class LocalExecutor(Executor):
         self._mps.close()
 
 
+class _Given(NamedTuple):
+    """A task that a process has, and how often it was tried."""
+
+    task: Task
+    attempt: int
+
+
 @final
 class _Worker:
-    """One process, the task it has, and the thread that reads its answers."""
+    """One process, the tasks it has by label, and the thread that reads its answers."""
 
     def __init__(
         self,
@@ -166,8 +178,7 @@ class _Worker:
         environment: dict[str, str],
     ) -> None:
         self.number, self.gpu = number, gpu
-        self.task: Task | None = None
-        self.attempt = 0
+        self.tasks: dict[str, _Given] = {}
         self.log = logs / f"worker-{number}.log"
         logs.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as errors:
@@ -190,7 +201,7 @@ class _Worker:
 
     def give(self, task: Task, attempt: int = 1) -> None:
         assert self.process.stdin is not None
-        self.task, self.attempt = task, attempt
+        self.tasks[task.label] = _Given(task, attempt)
         with suppress(BrokenPipeError):  # it has just ended; the thread that reads from it will say so
             self.process.stdin.write(json.dumps(task.to_dict()) + "\n")
             self.process.stdin.flush()
@@ -212,9 +223,17 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever a plugin prints goes where logs go, not between the answers
     tasks = listen(sys.stdin, lambda: os._exit(0))
-    from glassformer.study.running.perform_task import perform
+    from glassformer.study.running.perform_task import perform, perform_in_turns
 
-    serve(tasks, answers, functools.partial(perform, own_process=True))
+    lanes = int(os.environ.get(LANES, "1"))
+    own_process = functools.partial(perform_in_turns if lanes > 1 else perform, own_process=True)
+    print(json.dumps({"ready": os.getpid()}), file=answers, flush=True)
+    for _ in range(lanes - 1):
+        threading.Thread(target=serve, args=(tasks, answers, own_process), daemon=True).start()
+    serve(tasks, answers, own_process)
+
+
+_ANSWERING = threading.Lock()
 
 
 def listen(stream: IO[str], at_the_end: Callable[[], Any]) -> queue.Queue[Task]:
@@ -232,10 +251,11 @@ def listen(stream: IO[str], at_the_end: Callable[[], Any]) -> queue.Queue[Task]:
 
 def serve(tasks: queue.Queue[Task], answers: IO[str], perform: Callable[[Task], dict[str, Any]]) -> None:
     """Answers each task, until one was stopped by a signal."""
-    print(json.dumps({"ready": os.getpid()}), file=answers, flush=True)
     while True:
-        answer = perform(tasks.get())
-        print(json.dumps(answer), file=answers, flush=True)
+        task = tasks.get()
+        answer = perform(task)
+        with _ANSWERING:
+            print(json.dumps({**answer, "label": task.label}), file=answers, flush=True)
         if answer.get("status") == "stopped":
             return
 

@@ -1,0 +1,103 @@
+"""Peak memory of a step: what ``train --dry-run`` says beforehand and what a GPU measures, for every shipped recipe.
+
+    python bench/memory.py [--jobs 6] [RECIPE...] [--json FILE]
+
+Each recipe takes six real steps in a process of its own. Encoders that are named on the hub become random ones of the same
+size. Real data sets are taken from GLASSFORMER_DATA.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+ENCODERS = {"minilm": (384, 6, 12, 1536), "base": (768, 12, 12, 3072)}
+
+
+def encoder(folder: Path, name: str) -> Path:
+    """A random encoder with the sizes of MiniLM, or of BERT and RoBERTa base, and a tiny tokenizer."""
+    import transformers
+
+    sys.path.insert(0, str(ROOT))
+    from tests.encoders import tiny_tokenizer
+
+    width, layers, heads, inner = ENCODERS["minilm" if "minilm" in name else "base"]
+    config = transformers.BertConfig(
+        vocab_size=30_000, hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads, intermediate_size=inner
+    )
+    transformers.BertModel(config).save_pretrained(folder)
+    tiny_tokenizer().save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def measure(name: str) -> dict[str, Any]:
+    import torch
+
+    import glassformer as gf
+    from glassformer.recipe import load_recipe, parent_recipe
+
+    class AfterSteps(gf.Callback):
+        peak = 0
+
+        def on_step(self, record: Mapping[str, Any]) -> None:
+            self.peak = max(self.peak, torch.cuda.max_memory_allocated())
+
+    with tempfile.TemporaryDirectory() as scratch:
+        short = {"training.steps": 6, "training.log_every": 6, "evaluation.every": 1000, "training.epochs": None}
+        recipe, changes = load_recipe(name), dict(short)
+        if "pretrained" in str(recipe.model.to_dict().get("kind")):
+            changes["model.folder"] = str(encoder(Path(scratch) / "encoder", name))
+        if recipe.init_from is not None:
+            changes["init_from"] = str(gf.train(parent_recipe(recipe), set=short, out=Path(scratch) / "parent").path)
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+        planned = gf.plan(name, set=changes)
+        steps = AfterSteps()
+        gf.train(name, set=changes, out=Path(scratch) / "run", allow_leaks=True, callbacks=[steps])
+        whole = torch.cuda.max_memory_allocated()
+    return {"sum": planned.total_bytes, "traced": planned.peak_bytes, "steps": steps.peak, "whole run": whole}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--jobs", type=int, default=6)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--one", action="store_true", help="Measure one recipe here (used by itself).")
+    asked = parser.parse_args()
+    if asked.one:
+        print("\n" + json.dumps(measure(asked.names[0])))
+        return
+    from glassformer.recipe import built_in_recipes
+
+    def alone(name: str) -> tuple[str, dict[str, Any] | str]:
+        done = subprocess.run([sys.executable, __file__, "--one", name], capture_output=True, text=True)
+        return name, json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else done.stderr[-600:]
+
+    rows: dict[str, Any] = {}
+    print(
+        "recipe: MB in the sum of parts, MB traced, MB measured in the steps, ratio of traced to measured, MB in the whole run"
+    )
+    with ThreadPoolExecutor(asked.jobs) as pool:
+        for name, row in pool.map(alone, asked.names or built_in_recipes()):
+            rows[name] = row
+            if isinstance(row, str):
+                print(f"{name}: FAILED {row}", flush=True)
+                continue
+            ratio = f"{row['traced'] / row['steps']:.2f}" if row["traced"] and row["steps"] else "-"
+            figures = [f"{(row[key] or 0) / 1e6:,.1f}" for key in ("sum", "traced", "steps", "whole run")]
+            print(f"{name}: {figures[0]}, {figures[1]}, {figures[2]}, {ratio}, {figures[3]}", flush=True)
+    if asked.json:
+        asked.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""How much memory a training step takes at its peak, before anything is computed.
+
+The step itself runs once on fake tensors, which have shapes and types but no numbers, while every storage is counted from its
+allocation until it is freed. So whatever a variant stores is counted, in the precision and on the device of the run.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode  # private, but what torch's own memory planning uses
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from glassformer.data.batches import Batch
+from glassformer.training.step import TrainStep
+
+BLOCK = 512
+"""torch's CUDA allocator rounds every size up to a multiple of this."""
+
+
+class LiveBytes(TorchDispatchMode):
+    """Inside the ``with``: the bytes of all storages that are alive, and the most there were at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.live = self.peak = 0
+        self._known: set[int] = set()
+
+    def add(self, tensors: Iterable[Tensor]) -> None:
+        for tensor in tensors:
+            storage = tensor.untyped_storage()
+            address = storage._cdata
+            if address in self._known:
+                continue
+            size = -(-storage.nbytes() // BLOCK) * BLOCK
+            self._known.add(address)
+            self.live += size
+            self.peak = max(self.peak, self.live)
+            weakref.finalize(storage, self._freed, address, size)
+
+    def _freed(self, address: int, size: int) -> None:
+        self._known.discard(address)
+        self.live -= size
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.add(leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor))
+        return result
+
+
+def to_fake(network: nn.Module, mode: FakeTensorMode, device: torch.device) -> None:
+    """Replaces every parameter and buffer by a fake one on ``device``; shared ones stay shared."""
+    made: dict[int, Tensor] = {}
+    for module in network.modules():
+        for tensors in (module._parameters, module._buffers):
+            for name, tensor in tensors.items():
+                if tensor is None:
+                    continue
+                if id(tensor) not in made:
+                    with mode:
+                        fake = torch.empty(tensor.shape, dtype=tensor.dtype, device=device)
+                    is_weight = isinstance(tensor, nn.Parameter)
+                    made[id(tensor)] = nn.Parameter(fake, requires_grad=tensor.requires_grad) if is_weight else fake
+                tensors[name] = made[id(tensor)]  # type: ignore[assignment]
+
+
+def peak_bytes(step: TrainStep, batch: Batch, mode: FakeTensorMode) -> int:
+    """Of any step after the first, whose network is fake (``to_fake``): the gradients are computed while the optimizer's state
+    is already there."""
+    device = step.runtime.device
+    network = step.loss_module.network
+    with mode:
+        shapes = {name: (tensor.shape, tensor.dtype) for name, tensor in batch.tensors.items()}
+        fake = Batch(**{name: torch.empty(shape, dtype=dtype, device=device) for name, (shape, dtype) in shapes.items()})
+        count = LiveBytes()
+        count.add([*network.parameters(), *network.buffers(), *fake.tensors.values()])
+        before = count.live
+        with count:
+            step.prepare(0, 1.0)
+            loss = step.gradients(fake)
+            of_gradients, count.peak = count.peak, count.live
+            step.apply(loss)
+    state = count.live - before
+    return max(of_gradients + state, count.peak)
