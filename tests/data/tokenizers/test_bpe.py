@@ -122,11 +122,6 @@ class TestNothingIsLost:
     def test_every_text_comes_back(self, text: str) -> None:
         assert BYTE.decode(BYTE.encode(text)) == text
 
-    @given(st.binary(max_size=60))
-    @settings(deadline=None)
-    def test_every_file_of_bytes_comes_back(self, data: bytes) -> None:
-        assert BYTE.decode_bytes(BYTE.encode_bytes(data)) == data
-
     @given(TEXT.filter(lambda text: "<|endoftext|>" not in text))
     @settings(deadline=None)
     def test_byte_lengths_add_up(self, text: str) -> None:
@@ -141,8 +136,6 @@ class TestNothingIsLost:
     def test_words_come_back_at_char_level_with_single_spaces(self) -> None:
         assert CHAR.decode(CHAR.encode("the  slower\nriver rows")) == "the slower river rows"
         assert CHAR.decode(CHAR.encode("the Ω")) == "the <unk>"
-        with refused(DataError, "not-byte-level"):
-            CHAR.encode_bytes(b"row")
 
 
 class TestFacts:
