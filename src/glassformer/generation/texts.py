@@ -145,9 +145,8 @@ class StreamedText:
 
     So it emits no incomplete character and no possible beginning of a stop string.
 
-    ``stable_length``: how many of the ids have a text that no later id can change (``Tokenizer.stable_length``). ``exact``: the rest is
-    held back, however long. Otherwise all but the last ``HELD_BACK`` ids are emitted as decoded so far, even if later ids would
-    move a space in that.
+    ``stable_length``: ``Tokenizer.stable_length``. ``exact``: the rest is held back, however long. Otherwise all but the last
+    ``HELD_BACK`` ids are emitted as decoded so far, even if later ids would move a space in that.
     """
 
     def __init__(
