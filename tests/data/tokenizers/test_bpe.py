@@ -91,14 +91,16 @@ def hugging_face() -> type:
 
 class TestHuggingFaceLoader:
     @pytest.mark.parametrize("tokenizer", [BYTE, CHAR], ids=["byte", "char"])
-    def test_ten_thousand_random_strings(self, tokenizer: BPETokenizer, hugging_face: type, tmp_path: Path) -> None:
+    def test_two_thousand_random_strings(self, tokenizer: BPETokenizer, hugging_face: type, tmp_path: Path) -> None:
         tokenizer.save(tmp_path / "tokenizer.json")
         theirs = hugging_face(tokenizer_file=str(tmp_path / "tokenizer.json"))
-        texts = random_texts(10_000)
+        texts = random_texts(2_000)
         ours = load_tokenizer(tmp_path / "tokenizer.json")
-        assert [ours.encode(text) for text in texts] == theirs(texts)["input_ids"]
-        assert [tokenizer.pairs.encode(text) for text in texts] == theirs(texts)["input_ids"]
+        expected = theirs(texts)["input_ids"]
+        assert [ours.encode(text) for text in texts] == expected
+        assert [tokenizer.pairs.encode(text) for text in texts] == expected
 
+    @pytest.mark.slow
     @pytest.mark.realdata
     def test_all_of_wikitext_validation(self, hugging_face: type, tmp_path: Path, real_data: Path) -> None:
         lines = (real_data / "wikitext-2" / "valid.txt").read_text(encoding="utf-8").splitlines(keepends=True)
@@ -216,7 +218,7 @@ class TestMistakes:
 
     @pytest.mark.parametrize("special", [["<s>", "<s>"], [""], [" "]])
     def test_special_tokens_that_are_none(self, special: list[str]) -> None:
-        with pytest.raises(ConfigError, match="must be different names that are not blank"):
+        with refused(ConfigError, "bad-value", "special="):
             TOKENIZERS.parse({"kind": "bpe", "special": special})
 
     def test_no_text(self) -> None:
