@@ -24,6 +24,7 @@ from glassformer.foundation.stopwatch import Stopwatch
 from glassformer.foundation.yaml_text import parse_yaml
 from glassformer.recipe import load_recipe
 from glassformer.run import load
+from glassformer.runs import checkpoint
 from glassformer.runs.checkpoint import checkpoint_checksums, load_checkpoint, verify_checkpoint
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.film import read_snapshot
@@ -50,6 +51,15 @@ def test_the_overlap_of_the_splits_is_computed_once_for_many_runs(tiny, tmp_path
     shares = [RunDirectory(run.folder).read_environment()["overlap"] for run in (one, two)]
     assert len(calls) == 1
     assert shares[0] == shares[1]
+
+
+def test_checkpoints_written_meanwhile_are_the_same(tiny, tmp_path, monkeypatch) -> None:
+    tiny = {**tiny, "checkpoint": {"every": 1, "keep": 2}, "training": {**tiny["training"], "average": "ema"}}
+    train(tiny, out=tmp_path / "at-once")
+    monkeypatch.setattr(checkpoint, "IN_BACKGROUND", 0)
+    train(tiny, out=tmp_path / "meanwhile")
+    assert last_sums(tmp_path / "at-once") == last_sums(tmp_path / "meanwhile")
+    assert RunDirectory(tmp_path / "at-once").steps() == RunDirectory(tmp_path / "meanwhile").steps()
 
 
 def test_what_a_run_leaves_behind(tiny, tmp_path) -> None:

@@ -68,7 +68,13 @@ from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recip
 from glassformer.run import Run
 from glassformer.runs.baselines_file import save_baselines
 from glassformer.runs.callbacks import Callback, Training, callbacks_of, following
-from glassformer.runs.checkpoint import Checkpoint, discard_after, load_checkpoint, newest_good, prune, save_checkpoint
+from glassformer.runs.checkpoint import (
+    Checkpoint,
+    CheckpointWriter,
+    discard_after,
+    load_checkpoint,
+    newest_good,
+)
 from glassformer.runs.directory import RunDirectory, find_runs
 from glassformer.runs.film import film_steps, save_snapshot
 from glassformer.runs.records import MetricsLog
@@ -374,6 +380,12 @@ def train(
             with optimizers.evaluating(network):
                 group.once(lambda: save_snapshot(folder, at, saved_tensors(network)))
 
+        def on_save(written: Path) -> None:
+            for one in followers:
+                one.on_save(written)
+
+        checkpoints = CheckpointWriter(folder, keep=recipe.checkpoint.keep, written=on_save)
+
         def save(state: TrainingState) -> None:
             gather()
             with optimizers.evaluating(network) as trained:
@@ -384,11 +396,8 @@ def train(
 
                 def write() -> None:
                     log.sync()
-                    written = save_checkpoint(folder, Checkpoint(state.step, tensors, memory, state.to_dict()))
                     best = state.best_step if recipe.checkpoint.best else None
-                    prune(folder, keep=recipe.checkpoint.keep, also={step for step in [best] if step is not None})
-                    for one in followers:
-                        one.on_save(written)
+                    checkpoints.write(Checkpoint(state.step, tensors, memory, state.to_dict()), best=best)
 
                 group.once(write)
 
@@ -437,7 +446,7 @@ def train(
                 clock=clock,
             ),
         )
-        with following(followers, live):
+        with following(followers, live), checkpoints:
             state = trainer.run(
                 TrainingState() if checkpoint is None else TrainingState.from_dict(checkpoint.step, checkpoint.state)
             )

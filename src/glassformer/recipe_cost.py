@@ -208,7 +208,9 @@ def peak_memory(recipe: Recipe, data: PreparedData) -> int | None:
     largest = max((batches.batch(number) for number in range(BATCHES_SEEN)), key=lambda batch: batch.numel)
     try:
         with torch.random.fork_rng():
-            return peak_bytes(training_step(recipe, network, runtime), largest, mode)  # type: ignore[arg-type]
+            with mode:  # some optimizers make their state at once
+                step = training_step(recipe, network, runtime)  # type: ignore[arg-type]
+            return peak_bytes(step, largest, mode)
     except (RuntimeError, NotImplementedError):
         return None
 
