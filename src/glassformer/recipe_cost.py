@@ -105,10 +105,8 @@ class Plan:
             ("gradients", in_megabytes(self.cost.gradient_bytes)),
             ("optimizer state", in_megabytes(self.optimizer_bytes)),
             ("activations of one micro-batch", in_megabytes(self.cost.activation_bytes)),
-            ("memory in all", in_megabytes(self.total_bytes)),
+            ("memory at the peak of a step", in_megabytes(self.total_bytes if self.peak_bytes is None else self.peak_bytes)),
         ]
-        if self.peak_bytes is not None:
-            facts.append(("memory at the peak of a step", f"{in_megabytes(self.peak_bytes)} (in the precision it runs in)"))
         if self.seconds is not None and self.step_seconds is not None:
             about = "at least" if self.at_least else "about"
             how = "matrix products timed here" if self.at_least else "steps timed here, evaluations not counted"
