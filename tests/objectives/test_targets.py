@@ -15,6 +15,7 @@ from tests.encoders import make_folder
 from tests.refusals import refused
 
 import glassformer as gf
+from glassformer.checks.check_report import CheckReport
 from glassformer.checks.loss_laws import check_loss
 from glassformer.data.batches import Batch
 from glassformer.data.config import DataConfig
@@ -144,6 +145,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     columns = {"multilabel": {"label_column": "topics", "label_separator": "|"}, "regression": {"label_column": "price"}}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GLASSFORMER_CACHE", str(place / "cache"))
+        patch.setattr("glassformer.experiment.require_network", lambda model, **options: CheckReport(subject="tiny"))
         for objective, data in columns.items():
             data = {"path": str(file), "split": {"validation": 0.3}, **data}
             recipe = {"data": data, "objective": objective, "model": model, "training": training}
