@@ -132,4 +132,4 @@ class TestHolm:
         corrected = holm(p)
         assert np.all(corrected >= np.array(p))
         assert np.all(corrected <= np.minimum(1.0, np.array(p) * len(p) + 1e-15))
-        np.testing.assert_array_equal(holm([p[i] for i in order]), corrected[order])
+        np.testing.assert_array_equal(holm([p[i] for i in order]), [corrected[i] for i in order])
