@@ -179,10 +179,11 @@ def verdicts(file: Path) -> dict[str, Any]:
         weights=values.weights,
         labels=plan.seed_numbers,
         blocks=values.blocks,
+        groups=values.groups,
         base_labels=plan.bank,
     )
     rows = [
-        {key: value for key, value in one.to_dict().items() if key not in ("sentence", "details", "headline")} for one in found
+        {key: value for key, value in one.to_dict().items() if key not in ("sentence", "headline")} for one in found
     ]
     return {"verdicts": rows, "base": values.seed_values[BASE].tolist()}
 
