@@ -40,8 +40,8 @@ T = TypeVar("T")
 TIMEOUT = "GLASSFORMER_PROCESS_TIMEOUT"
 """Environment variable: seconds that a process waits for the others before it gives up; 600 by default."""
 PATIENCE = "GLASSFORMER_PROCESS_PATIENCE"
-"""Environment variable: seconds, 30 by default, after which a process is ended that gives no sign of life (it is stopped, or its
-machine is gone), or that keeps the others waiting in a step or an evaluation (see ``Group.paced``)."""
+"""Environment variable: seconds, 30 by default, after which a process is ended that gives no sign of life (it is stopped, or
+its machine is gone), or that keeps the others waiting in a step or an evaluation (see ``Group.paced``)."""
 SLOWER = 10.0
 """How many times its longest step so far, too, a process may keep the others waiting in a step."""
 LOOK_EVERY = 0.5  # seconds between looks for the failure of another process
@@ -166,7 +166,9 @@ class Group:
         self._does, self._may_take = "", self._limit.total_seconds()  # how long it may keep the others waiting now
         self._longest: dict[str, float] = {}  # seconds of the longest step and so on, without waiting
         self._thread = threading.get_ident()
+        self._looks = 0
         threading.Thread(target=self._watch, daemon=True).start()
+        threading.Thread(target=self._guard, daemon=True).start()
 
     @property
     def leads(self) -> bool:
@@ -317,6 +319,14 @@ class Group:
                 rows, parts = [rows[at] for at in (high if rank & bit else low)], half
         return parts[0]
 
+    def gather_weights(self, output: Tensor, part: Tensor, group: Any, async_op: bool) -> Any:
+        """The parts of all processes, end to end. Over NCCL it waits on the GPU, and only there."""
+        import torch.distributed as dist
+
+        gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+        with self._in_a_collective("weights"):
+            return gather(output, part, group=group, async_op=async_op and output.is_cuda)
+
     def ended_by(self, error: BaseException) -> BaseException:
         """What this process ends with: its own error where it is the first to fail, otherwise that of the other one."""
         agreed = isinstance(error, Diverged | Interrupted) or getattr(error, "reason", "") == "processes-differ"
@@ -412,17 +422,17 @@ class Group:
         """Looks after the run beside the main thread, which may be anywhere.
 
         Ends this process when another one failed and it does not end by itself, and when it keeps the others waiting too long;
-        ends the next one when it is frozen. Looks are counted, not seconds: after Ctrl-Z and fg all have been silent, this one too.
+        ends the next one when it is frozen. Looks are counted, not seconds: after Ctrl-Z and fg all have been silent.
         """
         code, last, silent = 1, b"", 0
         before, since = (-1, ""), 0  # its own place at the last look, and for how many looks others have waited for it there
         try:
-            for beat in itertools.count():
+            for self._looks in itertools.count():
                 if self._is_set(self._watched_store, CAUSE):
                     break
                 if self._ending:
                     return
-                self._watched_store.set(f"beat-{self.place.rank}", f"{os.getpid()} {beat}")
+                self._watched_store.set(f"beat-{self.place.rank}", f"{os.getpid()} {self._looks}")
                 key = f"beat-{(self.place.rank + 1) % self.place.world}"
                 found = self._watched_store.get(key) if self._is_set(self._watched_store, key) else b""
                 last, silent = found, silent + 1 if found and found == last else 0
@@ -448,6 +458,18 @@ class Group:
                 with suppress(OSError, ValueError):
                     stream.flush()
             os._exit(code)
+
+    def _guard(self) -> None:
+        """Ends this process when its looks at the store never end: torch waits without limit for a machine that is gone."""
+        last, silent = -1, 0
+        while not self._ending:
+            last, silent = self._looks, silent + 1 if self._looks == last else 0
+            if silent * LOOK_EVERY > self._patience + GRACE:
+                who = f"Process {self.place.rank} of {self.place.world} has had no contact with the machine of process 0"
+                what = f"{who} for {silent * LOOK_EVERY:g} s. The last checkpoint is whole: go on with --resume."
+                print(f"Error: {what}", file=sys.stderr, flush=True)
+                os._exit(1)
+            time.sleep(LOOK_EVERY)
 
     def _awaited(self) -> tuple[int, str]:
         """Where a process waits for others: the number of its collective or word, and the kind."""
