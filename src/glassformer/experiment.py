@@ -365,19 +365,24 @@ def train(
                 if remark is not None:
                     say_once(remark)
 
+        gathered: dict[str, Tensor] | None = None
+
         def gather() -> None:
-            """Where the network is cut over the processes, ``network`` becomes what they trained."""
+            """Where the network is cut over the processes, ``network`` becomes what they trained. Rank 0 may then look at it
+            alone (samples, maps), so the averages are gathered here too."""
+            nonlocal gathered
             if shards is not None:
                 shards.gather()
+                gathered = optimizers.averaged()
 
         def evaluate() -> dict[str, float]:
             gather()
-            with optimizers.evaluating(network):
+            with optimizers.evaluating(network, gathered):
                 return _validation(network, data, recipe, stop, group)
 
         def film(at: int) -> None:
             gather()
-            with optimizers.evaluating(network):
+            with optimizers.evaluating(network, gathered):
                 group.once(lambda: save_snapshot(folder, at, saved_tensors(network)))
 
         def on_save(written: Path) -> None:
@@ -388,7 +393,7 @@ def train(
 
         def save(state: TrainingState) -> None:
             gather()
-            with optimizers.evaluating(network) as trained:
+            with optimizers.evaluating(network, gathered) as trained:
                 tensors, memory = saved_tensors(network), {name: whole(one) for name, one in optimizers.tensors().items()}
                 memory |= trained
                 if group.place.world > 1:  # a device that miscalculates is named instead of saved
@@ -402,11 +407,11 @@ def train(
                 group.once(write)
 
         def sample(length: int) -> str | None:
-            with optimizers.evaluating(network):
+            with optimizers.evaluating(network, gathered):
                 return _sample(network, data, recipe, length)
 
         def maps() -> Figure | None:
-            with optimizers.evaluating(network):
+            with optimizers.evaluating(network, gathered):
                 return _attention_maps(this_run, network)
 
         def say_sample() -> None:
