@@ -297,7 +297,7 @@ def _too_good(records: Sequence[Mapping[str, Any]], last: float, facts: Facts) -
     return Finding(
         "too-good",
         "It is better than natural text allows.",
-        f"Its {facts.metric.name} is {last:.3f}, a {best / max(last, 1e-9):.0f}th of the {name} baseline's {best:.3f}: the model "
+        f"Its {facts.metric.name} is {last:.3f}, a {best / max(last, 1e-9):.0f}th of the {name} baseline's {best:.3f}: it "
         "sees what it predicts, or the text repeats itself.",
         f"{why} If the text is made by a rule, all is well.",
     )
