@@ -120,14 +120,14 @@ class Run:
         """The runs whose weights this one started from, the nearest first."""
         return list(self.directory.read_environment().get("ancestry", []))
 
-    def metrics(self) -> list[dict[str, Any]]:
-        """Every record of the run, in order."""
+    def records(self) -> list[dict[str, Any]]:
+        """Every record of the run, in order: a step's, an evaluation's."""
         return MetricsLog(self.directory.metrics_file).read(self._say_once)
 
-    def frame(self) -> pandas.DataFrame:
+    def metrics(self) -> pandas.DataFrame:
         """The records as a pandas DataFrame, a row per step: the validation metrics of a step stand beside its loss."""
         by_step: dict[int, dict[str, Any]] = {}
-        for record in self.metrics():
+        for record in self.records():
             by_step.setdefault(record["step"], {}).update(record)
         return frame_of(list(by_step.values()))
 
