@@ -155,6 +155,9 @@ class Portion:
             jobs = self.atlas.cell(BASELINE, text, size, self._base_rate(base), base, seeds)
             if self._elsewhere(jobs):
                 yield jobs[:1]
+                stands = len(self.records.alike(self._machine, text, size, base)) > 1
+                found = "the values of earlier code, whose records stand" if stands else "other values than with earlier code"
+                self.watch.say(f"The baseline on {text} at {size} has {found}.")
             yield jobs
 
         return _Plan(BASELINE, size, base, batches())
