@@ -54,7 +54,7 @@ def grid(out: Path, encoder: str, steps: int | None, jobs: int | None) -> dict[s
     tune = {"training.batch_size": [64, 128, 256], "training.lr": [1e-4, 5e-5, 1e-5], "training.epochs": [2, 5]}
     settings: dict[str, Any] = {"data.validation": None, "model.folder": encoder, "checkpoint.every": 10_000}
     if steps is not None:
-        tune, settings = {"training.lr": [1e-4, 5e-5]}, {**settings, **shortened(steps)}
+        tune, settings = {"training.lr": [1e-3, 3e-2]}, {**settings, **shortened(steps)}
     search = {"grid": tune, "seeds": 2}
     study = gf.compare("sst2-exercise", set=settings, tune=search, seeds=2, metric="accuracy", jobs=jobs, out=out / "grid")
     best = study.runs()[0]
