@@ -36,7 +36,7 @@ def optimizers(out: Path, encoder: str, steps: int | None) -> dict[str, Any]:
     for name, rate in RATE.items():
         settings = {"model.folder": encoder, "training.optimizer": name, "training.lr": rate, **shortened(steps)}
         run = gf.train("sst2-exercise", set=settings, out=out / "optimizers" / name)
-        kept = [record for record in run.metrics() if "validation_accuracy" in record]
+        kept = [record for record in run.records() if "validation_accuracy" in record]
         found[name] = {
             key: [record[key] for record in kept]
             for key in ("step", "train_loss", "train_accuracy", "validation_loss", "validation_accuracy")

@@ -26,6 +26,7 @@ from glassformer.checks.check import check_model
 from glassformer.checks.check_report import short_error
 from glassformer.checks.forward_passes import largest
 from glassformer.checks.subject import our_subject
+from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import CheckFailed, ConfigError, UsageError
 from glassformer.foundation.registry import Slot
 from glassformer.model.accounting import PartCost, looked_at, parts_of
@@ -170,22 +171,23 @@ def cases(slot: str | None = None, kind: str | None = None) -> list[ConformanceC
     """All cases of all variants, of one slot, or of one variant; each with all of its ``examples``."""
     if slot is not None and slot not in SLOTS:
         raise UsageError(f"slot={slot!r} is not part of a model; conformance tests {', '.join(SLOTS)}.", reason="unknown-slot")
-    found = []
+    found, pairs = [], dict[str, ConformanceCase]()
     for path in SLOTS if slot is None else (slot,):
         for name in Slot.every[path].names() if kind is None else (kind,):
-            for settings in Slot.every[path].get(name).examples:
-                pools = getattr(Slot.every[path].get(name), "pools", False)  # a pooled output may depend on all tokens
+            examples = Slot.every[path].get(name).examples
+            pools = getattr(Slot.every[path].get(name), "pools", False)  # a pooled output may depend on all tokens
+            for settings in examples:
                 example = VariantExample(path, name, settings, causal=not pools)
                 found += [ConformanceCase(example, title, requirement) for title, requirement in REQUIREMENTS.items()]
-                if not pools and path != CROSS_SLOT:
-                    in_encoder = VariantExample(path, name, settings, causal=False)
-                    first = settings is Slot.every[path].get(name).examples[0]  # further settings by the quick form
-                    if _fits(in_encoder):
-                        found.append(
-                            ConformanceCase(in_encoder, *(("laws", check_laws) if first else ("together", check_together)))
-                        )
-            found += [ConformanceCase(example, "together", check_together) for example in paired(path, name)]
-    return found
+                in_encoder = replace(example, causal=False)
+                if not pools and path != CROSS_SLOT and _fits(in_encoder):
+                    first = settings is examples[0]  # further settings by the quick form
+                    found.append(
+                        ConformanceCase(in_encoder, *(("laws", check_laws) if first else ("together", check_together)))
+                    )
+            for example in paired(path, name):  # a mixer with positions and these positions with the mixer are one model
+                pairs.setdefault(fingerprint(example.config.to_dict()), ConformanceCase(example, "together", check_together))
+    return [*found, *pairs.values()]
 
 
 def paired(path: str, name: str) -> Iterator[VariantExample]:
