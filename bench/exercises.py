@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import time
 import traceback
@@ -123,9 +124,11 @@ def main(given: list[str] | None = None) -> dict[str, Any]:
         jobs["grid"] = lambda: grid(out, encoder, steps, asked.jobs)
     if unknown := {*asked.names} - {*jobs}:
         parser.error(f"no such job, or it needs --encoder: {', '.join(sorted(unknown))}")
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+    git = shutil.which("git")
+    answer = subprocess.run([git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False) if git else None
+    commit = answer.stdout.strip() if answer and answer.returncode == 0 else None
     document: dict[str, Any] = {
-        "commit": commit or None,
+        "commit": commit,
         "steps": steps,
         "machine": device_name(choose_device("auto")),
         "seconds": {},
