@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import time
 import traceback
@@ -54,7 +55,7 @@ def grid(out: Path, encoder: str, steps: int | None, jobs: int | None) -> dict[s
     tune = {"training.batch_size": [64, 128, 256], "training.lr": [1e-4, 5e-5, 1e-5], "training.epochs": [2, 5]}
     settings: dict[str, Any] = {"data.validation": None, "model.folder": encoder, "checkpoint.every": 10_000}
     if steps is not None:
-        tune, settings = {"training.lr": [1e-4, 5e-5]}, {**settings, **shortened(steps)}
+        tune, settings = {"training.lr": [1e-3, 3e-2]}, {**settings, **shortened(steps)}
     search = {"grid": tune, "seeds": 2}
     study = gf.compare("sst2-exercise", set=settings, tune=search, seeds=2, metric="accuracy", jobs=jobs, out=out / "grid")
     best = study.runs()[0]
@@ -123,9 +124,11 @@ def main(given: list[str] | None = None) -> dict[str, Any]:
         jobs["grid"] = lambda: grid(out, encoder, steps, asked.jobs)
     if unknown := {*asked.names} - {*jobs}:
         parser.error(f"no such job, or it needs --encoder: {', '.join(sorted(unknown))}")
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+    git = shutil.which("git")
+    answer = subprocess.run([git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False) if git else None
+    commit = answer.stdout.strip() if answer and answer.returncode == 0 else None
     document: dict[str, Any] = {
-        "commit": commit or None,
+        "commit": commit,
         "steps": steps,
         "machine": device_name(choose_device("auto")),
         "seconds": {},
