@@ -182,9 +182,7 @@ def verdicts(file: Path) -> dict[str, Any]:
         groups=values.groups,
         base_labels=plan.bank,
     )
-    rows = [
-        {key: value for key, value in one.to_dict().items() if key not in ("sentence", "headline")} for one in found
-    ]
+    rows = [{key: value for key, value in one.to_dict().items() if key not in ("sentence", "headline")} for one in found]
     return {"verdicts": rows, "base": values.seed_values[BASE].tolist()}
 
 
