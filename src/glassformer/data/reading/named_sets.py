@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import sys
 import sysconfig
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -19,7 +20,7 @@ from typing import Any, final
 from glassformer.data.config import NO_DATA, DocumentKind, FormatKind, GeneratedSetConfig
 from glassformer.data.disk_cache import cache_folder, cached_folder
 from glassformer.data.reading.corpus import LabelSource, PairSource, Source
-from glassformer.data.reading.docstrings import docstring_corpus, library_sources, python_version
+from glassformer.data.reading.docstrings import docstring_corpus, library_sources
 from glassformer.data.reading.tables import Column, cells
 from glassformer.foundation.errors import DataError, GlassformerError, UnknownName
 from glassformer.foundation.files import sha256_of_file, sha256_of_text, write_atomically
@@ -140,57 +141,29 @@ class NamedSet(ABC):
 
 @final
 @dataclass(frozen=True)
-class Docstrings(NamedSet):
-    """Extracted from the standard library of the running Python, and cached."""
+class LibraryText(NamedSet):
+    """Text made from the source files of the running Python's standard library, and cached. ``make``: all of it."""
 
-    name: str = "docstrings"
-    about: str = "prose of the docstrings of Python's standard library; built in, differs between Python versions"
-    made_by: int = 1  # incremented when the extraction changes
+    name: str
+    about: str
+    file: str
+    document: DocumentKind
+    make: Callable[[], str]
+    text_column: str | None = None
+    made_by: int = 1  # incremented when what ``make`` gives changes
     group: Column = None
 
     def find(self) -> DataSources:
-        version = python_version()
-
-        def make(draft: Path) -> None:
-            write_atomically(draft / "docstrings.txt", docstring_corpus())
-
+        version = ".".join(map(str, sys.version_info[:3]))
         library = sha256_of_text(sysconfig.get_paths()["stdlib"])[:8]  # two Pythons of one version may differ a little
-        file = cached_folder("sets", f"docstrings-{version}-{library}-{self.made_by}", make) / "docstrings.txt"
+        key = f"{self.name}-{version}-{library}-{self.made_by}"
+        file = cached_folder("sets", key, lambda draft: write_atomically(draft / self.file, self.make())) / self.file
         note = (
-            f"The docstrings corpus is that of Python {version} (sha256 {sha256_of_file(file)[:12]}); it differs between "
+            f"The {self.name} corpus is that of Python {version} (sha256 {sha256_of_file(file)[:12]}); it differs between "
             "Python versions, so figures are comparable only where this fingerprint is the same."
         )
-        return DataSources(train=Source("docstrings", (file,), document="block"), notes=(note,))
-
-    def is_here(self) -> bool:
-        return True
-
-
-@final
-@dataclass(frozen=True)
-class StandardLibrary(NamedSet):
-    """The source files of the running Python's standard library, a document each, and cached."""
-
-    name: str = "standard-library"
-    about: str = "source files of Python's standard library; built in, differs between Python versions"
-    made_by: int = 2  # incremented when the selection or the columns change
-    group: Column = "package"
-
-    def find(self) -> DataSources:
-        version = python_version()
-
-        def make(draft: Path) -> None:
-            files = library_sources()
-            rows = ({"file": name, "package": name.removesuffix(".py").split("/")[0], "text": text} for name, text in files)
-            write_atomically(draft / "files.jsonl", "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
-
-        library = sha256_of_text(sysconfig.get_paths()["stdlib"])[:8]
-        file = cached_folder("sets", f"{self.name}-{version}-{library}-{self.made_by}", make) / "files.jsonl"
-        note = (
-            f"The text is the standard library of Python {version} (sha256 {sha256_of_file(file)[:12]}); it differs between "
-            "Python versions, so figures are comparable only where this fingerprint is the same."
-        )
-        return DataSources(train=Source(self.name, (file,), document="line", text_column="text"), notes=(note,))
+        source = Source(self.name, (file,), document=self.document, text_column=self.text_column)
+        return DataSources(train=source, notes=(note,))
 
     def is_here(self) -> bool:
         return True
@@ -339,8 +312,23 @@ def _by_name(
 
 
 _KNOWN: list[NamedSet] = [
-    Docstrings(),
-    StandardLibrary(),
+    LibraryText(
+        name="docstrings",
+        about="prose of the docstrings of Python's standard library; built in, differs between Python versions",
+        file="docstrings.txt",
+        document="block",
+        make=docstring_corpus,
+    ),
+    LibraryText(
+        name="standard-library",
+        about="source files of Python's standard library; built in, differs between Python versions",
+        file="files.jsonl",
+        document="line",
+        make=library_sources,
+        text_column="text",
+        group="package",
+        made_by=2,
+    ),
     FileSet(
         name="wikitext-2",
         about="600 articles of Wikipedia, words separated, rare ones as <unk>; own validation articles",

@@ -141,11 +141,10 @@ def _process_settings(values: dict[str, Any]) -> Iterator[None]:
         # it keeps a few shapes only, after which it would silently run uncompiled: other bits than a fresh process gives.
         if "torch._dynamo" in sys.modules:
             torch._dynamo.reset()
-        if (
-            torch.cuda.is_available() and not takes_turns()
-        ):  # other processes wait for this memory; on a CPU Python frees it in its own time
+        if torch.cuda.is_available():  # on a CPU Python frees memory in its own time
             gc.collect()
-            torch.cuda.empty_cache()
+            if not takes_turns():  # other processes wait for this memory
+                torch.cuda.empty_cache()
 
 
 def _inspect(values: dict[str, Any]) -> dict[str, Any]:

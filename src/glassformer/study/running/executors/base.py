@@ -83,6 +83,15 @@ class Executor(ABC):
     def run(self, tasks: Sequence[Task]) -> Iterator[Event]:
         """Starts the tasks in order and yields events until all have ended."""
 
+    @property
+    def waiting(self) -> int:
+        """How many tasks have not been started."""
+        return len(self._waiting)
+
+    def add(self, tasks: Sequence[Task], *, first: bool = False) -> None:
+        """More tasks for the ``run`` that is going on, behind the waiting ones or before them."""
+        self._waiting.extendleft(reversed(tasks)) if first else self._waiting.extend(tasks)
+
     def withdraw(self, unless: Callable[[Task], bool]) -> list[Task]:
         """Cancels the tasks that have not been started, except those for which ``unless`` is true; returns them."""
         withdrawn = [task for task in self._waiting if not unless(task)]
