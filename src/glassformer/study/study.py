@@ -5,7 +5,6 @@ Everything is computed from the trials' files, so interrupting or moving a study
 
 from __future__ import annotations
 
-import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -18,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal, final
 
 import numpy as np
 
-from glassformer.evaluation.interval_estimates import AUTOCORRELATED_UNITS
+from glassformer.evaluation.interval_estimates import AUTOCORRELATED_UNITS, mean
 from glassformer.evaluation.results import text_table
-from glassformer.foundation.distributions import Floats, t_upper
+from glassformer.foundation.distributions import Floats
 from glassformer.foundation.errors import RunError, UnknownName
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import read_json, write_json
@@ -500,14 +499,7 @@ class Study:
 
 def over_seeds(values: Sequence[float] | Floats) -> Estimate:
     """The mean over seeds with its 95 % confidence interval, for other seeds on the same text."""
-    n = len(values)
-    if n == 0:
-        return Estimate(None, reason="no trial has finished")
-    mean = float(np.mean(values))
-    if n == 1:
-        return Estimate(mean, n=1)
-    half = float(t_upper(0.025, n - 1)) * float(np.std(values, ddof=1)) / math.sqrt(n)
-    return Estimate(mean, mean - half, mean + half, n)
+    return mean(np.asarray(values)) if len(values) else Estimate(None, reason="no trial has finished")
 
 
 def _estimate(document: dict[str, Any]) -> Estimate | None:
