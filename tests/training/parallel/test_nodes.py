@@ -159,9 +159,9 @@ def test_a_folder_that_a_machine_does_not_see_is_refused(machines, recipe, tmp_p
     machines[1].run("mount", "-t", "tmpfs", "none", str(tmp_path / "shared"))
     run = Run(machines, tmp_path, 1, "--plugin", str(plugin))
     assert run.codes() == [1, 1]
-    assert [said.count("Error: ") for said in run.said] == [0, 1]
+    assert [said.count("\nError: ") for said in run.said] == [0, 1]
     assert f"Error: {run.folder.root} is not seen on" in run.said[1]
-    assert not run.folder.exists()
+    assert not run.folder.root.exists()
 
 
 LONG = ("--set", "training.steps=5000", "--set", "checkpoint.every=20", "--set", "evaluation.every=5000")
@@ -175,7 +175,7 @@ def test_a_machine_that_is_switched_off_ends_the_other(machines, recipe, tmp_pat
     run.reaches(25)
     machines[number].off()
     assert run.launchers[1 - number].wait(20) == 1
-    assert run.said[1 - number].count("Error: Process ") == 1
+    assert run.said[1 - number].count("\nError: Process ") == 1
     assert run.folder.steps()[-1] >= 20
 
 
