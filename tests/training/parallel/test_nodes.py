@@ -37,6 +37,7 @@ class Machine:
 
     def __init__(self, number: int) -> None:
         self.number, self.cable, self.address = number, CABLES[number], f"10.99.36.{number + 1}"
+        self.started: list[subprocess.Popen[bytes]] = []
         self.power = subprocess.Popen(
             [*ALONE, "sleep", "600"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
@@ -65,12 +66,14 @@ class Machine:
         environment = {**os.environ, **limits, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": self.cable}
         command = self.inside(*launcher, "-m", "glassformer", "train", *words, "--quiet")
         with said.open("wb") as file:
-            return subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+            self.started.append(subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file))
+        return self.started[-1]
 
     def off(self) -> None:
         """Pulls the plug: every process of the machine is killed at once."""
         os.kill(int(self.first), signal.SIGKILL)
-        self.power.wait(30)
+        for one in (self.power, *self.started):
+            one.wait(30)
 
 
 @pytest.fixture
