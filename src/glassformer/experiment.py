@@ -48,6 +48,7 @@ from glassformer.foundation.errors import (
     Diverged,
     GlassformerError,
     Interrupted,
+    OtherProcessFailed,
     OutOfMemory,
     RunError,
     UsageError,
@@ -584,7 +585,10 @@ def _require_folder_seen(folder: RunDirectory, processes: Processes) -> None:
     until = time.monotonic() + FOLDER_APPEARS
     while not folder.lock_file.exists() and time.monotonic() < until:
         time.sleep(0.1)
-    if not folder.lock_file.exists():
+    seen = folder.lock_file.exists()
+    if processes.largest(int(not seen)) and seen:
+        raise OtherProcessFailed("Another machine does not see the folder of this run.", code=RunError.exit_code)
+    if not seen:
         raise RunError(
             f"{folder.root} is not seen on {platform.node()}, where process {processes.place.rank} runs; choose a folder that "
             "all machines share with --out.",
