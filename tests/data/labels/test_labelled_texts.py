@@ -370,6 +370,6 @@ def test_few_texts_of_each_label_are_drawn_by_the_seed(tmp_path: Path) -> None:
 def test_more_texts_than_are_compared_are_not_spelled_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(near_duplicates, "MOST_TEXTS", 3)
     monkeypatch.setattr(module, "symbols", lambda text: pytest.fail("four bytes for each character"))
-    labels = Labels(files(tmp_path, TRAIN))
+    labels = Labels(files(tmp_path, TRAIN.replace("text", "word")))
     assert labels.near_duplicates("validation").pairs is None
     assert labels.near_duplicates("train").pairs is None
