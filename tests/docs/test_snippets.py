@@ -59,6 +59,7 @@ TAKE_LONG = (
     "labels.sh",
     "labels_csv.sh",
     "labels_targets.sh",
+    "labels_verdicts.py",
     "parity.sh",
     "own_gru.sh",
     "altered.py",
