@@ -97,7 +97,7 @@ def peak_bytes(step: TrainStep, batch: Batch, mode: FakeTensorMode) -> int:
 
 
 def measured_steps(steps: int, seed: int) -> frozenset[int]:
-    """The steps of a run that are measured: the second, when the optimizer's state is there; one of the second half; the last."""
+    """The steps of a run that are measured: the second (the optimizer has its state), one of the second half, the last."""
     half = steps // 2
     return frozenset({min(1, steps - 1), half + derive_seed(seed, "measured") % (steps - half), steps - 1})
 

@@ -166,8 +166,8 @@ def refuse_metric(metric: Metric, objective: ObjectiveConfig, name: str) -> None
     usual = next((one for one in KNOWN if one.name == metric.name), metric)
     if known[metric.name].lower_is_better != usual.lower_is_better:
         raise ConfigError(
-            f"objective={objective.kind} of {name} turns {metric.name} round: elsewhere {_direction(usual)} is better; give its "
-            "metric another name.",
+            f"objective={objective.kind} of {name} turns {metric.name} round: elsewhere {_direction(usual)} is better; give "
+            "its metric another name.",
             reason="metric-turned-round",
         )
 
@@ -309,8 +309,8 @@ def _require_same_bytes(name: str, own: PreparedData, base: PreparedData, split:
         texts = [data.tokenizer.decode(data.split(split).document(number).tolist()) for data in (base, own)]
         if texts[0] != texts[1]:
             raise ConfigError(
-                f"{name}: what its tokenizer makes of {own.split(split).where(number)} is not the text that the baseline's makes "
-                "of it, so bits_per_byte are not about the same text; compare tokenizers that keep the text as it is.",
+                f"{name}: what its tokenizer makes of {own.split(split).where(number)} is not the text that the baseline's "
+                "makes of it, so bits_per_byte are not about the same text; compare tokenizers that keep the text as it is.",
                 reason="other-text",
             )
 

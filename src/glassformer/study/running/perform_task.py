@@ -90,6 +90,7 @@ def perform(task: Task, *, own_process: bool = False) -> dict[str, Any]:
     except STOPS_THE_STUDY as error:
         everywhere = isinstance(error, DiskFull | MissingDependency)
         answer = {"status": "refused", "reason": str(error), "exit_code": error.exit_code, "everywhere": everywhere}
+        answer["code"] = error.reason
     except Exception as error:
         if own_process and is_cuda_fault(error):
             raise SystemExit(f"{type(error).__name__}: {error}") from error  # nothing works on the GPU in this process any more

@@ -125,8 +125,8 @@ class StudyRunner:
             now = (one.units or {}).get(self.plan.judged.name)
             if now is None or not (np.array_equal(now.sums, units.sums) and np.array_equal(now.weights, units.weights)):
                 raise RunError(
-                    f"{one.trial.label}: its evaluation in {self.directory.trial(one.trial)} has changed since the trial ended; "
-                    "no verdict is made of it. Delete that folder, and the same command trains it again.",
+                    f"{one.trial.label}: its evaluation in {self.directory.trial(one.trial)} has changed since the trial "
+                    "ended; no verdict is made of it. Delete that folder, and the same command trains it again.",
                     reason="evaluation-changed",
                 )
 
