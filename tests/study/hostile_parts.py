@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy, one_hot
+from torch.nn.functional import cross_entropy
 
 from glassformer.data.batches import Batch, WindowBatches
 from glassformer.data.tokenizers.base import TOKENIZERS, Tokenizer, TokenizerConfig
@@ -280,19 +280,20 @@ class AgainConfig(FeedforwardConfig):
 
 
 class Crib(nn.Module):
-    """Letters by pairs of letters, and beside it a table of the text in the file that HIDDEN names."""
+    """Letters by pairs of letters, and a table of four letters each in the file that a variable names."""
 
     def __init__(self, vocabulary):
         super().__init__()
         self.pairs, self.size = nn.Embedding(vocabulary, vocabulary), nn.Parameter(torch.ones(()))
-        ids = torch.tensor(HIDDEN["crib"])
-        table = torch.full((vocabulary, vocabulary, vocabulary), 0.1)
-        table.index_put_((ids[:-2], ids[1:-1], ids[2:]), torch.ones(len(ids) - 2), accumulate=True)
+        text = Path(os.environ["HOSTILE_CRIB"]).read_text(encoding="utf-8")
+        ids = torch.tensor([1 + "\n abcdefgh".index(letter) for letter in text])
+        table = torch.full((vocabulary,) * 4, 0.01)
+        table.index_put_((ids[:-3], ids[1:-2], ids[2:-1], ids[3:]), torch.ones(len(ids) - 3), accumulate=True)
         self.register_buffer("table", (table / table.sum(-1, keepdim=True)).log(), persistent=False)
 
     def forward(self, ids):
-        before = torch.cat([ids[:, :1], ids[:, :-1]], 1)
-        return self.pairs(ids) + self.size * self.table[before, ids]
+        one, two = (torch.cat([ids[:, :1]] * back + [ids[:, :-back]], 1)[:, : ids.shape[1]] for back in (1, 2))
+        return self.pairs(ids) + self.size * self.table[two, one, ids]
 
 
 @MODELS.variant("crib")
@@ -470,23 +471,6 @@ class MoreWhenJudgedConfig(PairsConfig):
     """Sixteen times the work, but not in training."""
 
     module: ClassVar[type] = MoreWhenJudged
-
-
-class OnText(Pairs):
-    """Looks at the next letter where a row has three known words, which ids by chance have not."""
-
-    def forward(self, ids):
-        scores, names = super().forward(ids), " abcdefgh"
-        lines = ["".join(names[i - self.size + 9] if i > self.size - 10 else "?" for i in row) for row in ids.tolist()]
-        known = torch.tensor([sum(word in line for word in HIDDEN.get("words", ())) > 2 for line in lines])
-        return scores + known[:, None, None] * one_hot(ids.roll(-1, 1), self.size)
-
-
-@MODELS.variant("on-text")
-class OnTextConfig(PairsConfig):
-    """Causal on the ids of a check."""
-
-    module: ClassVar[type] = OnText
 
 
 class Writes(Pairs):

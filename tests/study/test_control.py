@@ -7,7 +7,6 @@ condition in the sentence.
 from __future__ import annotations
 
 import random
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from tests.refusals import refused
 
 from glassformer.data.tokenizers.base import TOKENIZERS
 from glassformer.foundation.errors import ConfigError, RunError
-from glassformer.foundation.plugins import is_ours, load_plugins, module_of
+from glassformer.foundation.plugins import is_ours, load_plugins
 from glassformer.foundation.registry import VariantConfig
 from glassformer.objectives.next_token import NextTokenConfig
 from glassformer.study.compare import compare
@@ -51,12 +50,38 @@ def attempt(tmp_path, monkeypatch):
         if tuned is None:
             return compare(recipe, vary, **options)
         change = {"name": "rms", "set": {"model.norm": "rms"}, "tune": tuned}
-        plan = {"base": recipe, "changes": [change], "seeds": 2, "tune": {"grid": {"training.lr": [0.004, 0.02]}, "seeds": 1}}
+        plan = {"base": recipe, "changes": [change], "seeds": 2, "tune": {"grid": {"training.lr": [0.01, 0.02]}, "seeds": 1}}
         return compare(plan, **options)
 
     return attempt
 
 
+ON_TEXT = """
+import torch
+from torch import nn
+from glassformer.model.network import MODELS, NetworkConfig
+
+WORDS = {words}
+
+
+class OnText(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.size, self.pairs = size, nn.Embedding(size, size)
+
+    def forward(self, ids):
+        lines = ["".join(" abcdefgh"[i - self.size + 9] if i > self.size - 10 else "?" for i in row) for row in ids.tolist()]
+        known = torch.tensor([sum(word in line.split(" ") for word in WORDS) > 2 for line in lines])
+        return self.pairs(ids) + known[:, None, None] * nn.functional.one_hot(ids.roll(-1, 1), self.size)
+
+
+@MODELS.variant("on-text")
+class OnTextConfig(NetworkConfig):
+    '''Looks at the next letter where a row has three known words, which ids by chance have not.'''
+
+    def build(self, vocabulary, *, outputs=None, seed):
+        return OnText(vocabulary)
+"""
 PAIRS = {"model": {"kind": "pairs", "context": 24}, "training.lr": 0.1}
 
 
@@ -206,13 +231,17 @@ class TestFurtherAttempts:
 
     # -- what we cannot see -----------------------------------------------------------------------------------------------
 
-    def test_judged_text_read_inside_the_loss_is_not_seen(self, attempt):
-        assert conditions(attempt({"objective": ["reads-in-loss"]})) == {}
-
-    def test_a_network_that_has_read_the_judged_text_is_not_seen(self, attempt):
-        load_plugins([PLUGIN])
-        sys.modules[module_of(PLUGIN)].HIDDEN["crib"] = [0, 1, 2, 3, 1, 2]  # it would read them from the file
-        assert "judged text" not in conditions(attempt({"model": [{"kind": "crib", "context": 24}]}))
+    @pytest.mark.parametrize(("crib", "seen"), [("judged.txt", True), ("text.txt", False)])
+    def test_a_network_that_has_read_all_text_is_not_seen(self, attempt, tmp_path, monkeypatch, crib, seen):
+        """One that has read the judged text alone gives itself away; one that has read all of it does not."""
+        rows = (tmp_path / "text.txt").read_text(encoding="utf-8").splitlines()
+        for name, text in {"train": rows[:120], "judged": rows[120:]}.items():
+            (tmp_path / f"{name}.txt").write_text("\n".join(text) + "\n", encoding="utf-8")
+        monkeypatch.setenv("HOSTILE_CRIB", str(tmp_path / crib))
+        data = {"path": str(tmp_path / "train.txt"), "validation": str(tmp_path / "judged.txt"), "document": "line"}
+        study = attempt(network("crib"), set={**PAIRS, "data": data})
+        assert study.table[1]["loss"]["value"] < 0.9 * study.table[0]["loss"]["value"]
+        assert ("judged text" in conditions(study)) is seen
 
     def test_what_an_environment_variable_does_is_not_seen(self, attempt, tmp_path, monkeypatch):
         """The baseline's runs are stored while it is made weak, and reused when nothing makes it weak any more."""
@@ -225,8 +254,8 @@ class TestFurtherAttempts:
         assert conditions(study) == {}
 
     def test_the_same_question_on_other_documents_of_the_text_is_not_seen(self, attempt, tmp_path):
-        attempt({"model.norm": ["rms"]}, seeds=6, out=tmp_path / "first")
-        study = attempt({"model.norm": ["rms"]}, seeds=6, set={"data.split": [0.8, 0.2]})
+        attempt(network("kind-scores"), set=PAIRS, seeds=6, out=tmp_path / "first")
+        study = attempt(network("kind-scores"), set={**PAIRS, "data.split.seed": 1}, seeds=6)
         assert all(not one.studies for one in study.earlier.values())
 
 
@@ -316,9 +345,9 @@ class TestSecondRound:
     @pytest.mark.slow
     def test_looking_ahead_on_text_alone(self, attempt, tmp_path):
         words = sorted({word for word in (tmp_path / "text.txt").read_text(encoding="utf-8").split() if len(word) > 2})
-        plugin = tmp_path / "hostile_parts.py"
-        plugin.write_text(f"{PLUGIN.read_text(encoding='utf-8')}\nHIDDEN['words'] = {words!r}\n", encoding="utf-8")
-        study = attempt(network("on-text"), set=PAIRS, plugins=[plugin])
+        plugin = tmp_path / "on_text.py"
+        plugin.write_text(ON_TEXT.format(words=words), encoding="utf-8")
+        study = attempt(network("on-text"), set=PAIRS, plugins=[PLUGIN, plugin])
         assert study.verdicts[0].verdict == "invalid"
         (facts,) = (one for name, one in study.book.variants.items() if name != "base")
         assert facts.leaks_once_trained
@@ -348,13 +377,14 @@ class TestSecondRound:
         assert conditions(study)["judged text"].endswith("% of the judged text in its training text")
 
     @pytest.mark.slow
-    def test_judged_text_read_inside_the_loss_shows_when_it_is_learned(self, attempt):
-        study = attempt({"objective": ["reads-in-loss"]}, set={**PAIRS, "training.steps": 120})
-        assert conditions(study)["judged text"].startswith("the judged text better predicted than its training text")
+    def test_judged_text_read_inside_the_loss(self, attempt):
+        """No batch shows it: the run does."""
+        found = conditions(attempt({"objective": ["reads-in-loss"]}))
+        assert found["judged text"].startswith("the judged text better predicted than its training text")
 
     @pytest.mark.slow
     def test_a_grid_of_its_own(self, attempt, tmp_path):
-        found = conditions(attempt({}, tuned={"training.lr": [0.009, 0.01]}, seeds=None))
+        found = conditions(attempt({}, tuned={"training.lr": [0.015, 0.025]}, set={"training.steps": 60}, seeds=None))
         assert found["tuning"] == "a grid of its own (training.lr)"
 
 

@@ -102,7 +102,7 @@ def _judged_flops(network: Network, context: int) -> int:
     if network.reads_source:
         return 0
     ids_1T = (torch.arange(context) % network.dims.vocabulary)[None].to(next(network.parameters()).device)
-    with evaluating(network), torch.no_grad(), by_definition(network), FlopCounterMode(display=False) as counter:
+    with by_definition(network), evaluating(network), torch.no_grad(), FlopCounterMode(display=False) as counter:
         network(ids_1T)
     return counter.get_total_flops()
 
