@@ -54,7 +54,7 @@ def noise_of(study: Study) -> dict[str, Any]:
                 "own_sd": spread(study.seed_values(verdict.variant)),
                 "paired_sd": spread(np.array(evidence.seed_differences)),
                 "correlation": correlation_of(base, study.seed_values(verdict.variant)),
-                "document_share": evidence.document_share,
+                "document_share": evidence.effects.document_share,
                 "documents": evidence.documents,
             }
         )

@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,19 @@ class Trial:
             command, env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=300, check=False
         )
 
+    def kill_at(self, child: subprocess.Popen[bytes], progress: Callable[[], int], wanted: int, seconds: float = 0.0) -> bool:
+        """Kills it a moment after its progress is the wanted one and ``seconds`` are over; False where it ended before."""
+        begun = time.monotonic()
+        while child.poll() is None and (progress() < wanted or time.monotonic() < begun + seconds):
+            time.sleep(0.005)
+        try:
+            child.wait(self.random.uniform(0.0, 0.2))
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+            return True
+        return False
+
     def sums(self, run: RunDirectory) -> dict[str, str]:
         return checkpoint_checksums(run, run.steps()[-1])
 
@@ -123,20 +137,20 @@ def counted(outcomes: list[bool], **facts: Any) -> dict[str, Any]:
     return {"n": len(outcomes), "kept": sum(outcomes), **facts}
 
 
+def _last_step(run: RunDirectory) -> int:
+    return max(run.steps(), default=0)
+
+
 def kills(trial: Trial) -> dict[str, Any]:
-    """Killed at random moments until done; the bits are those of the unbroken run, every checkpoint listed is whole."""
-    whole, loadable, killed, number = [], [], 0, 0
-    while killed < trial.times(50):
+    """Killed near random steps until done; the bits are those of the unbroken run, every checkpoint listed is whole."""
+    whole, loadable, killed, number = [], [], list[int](), 0
+    while len(killed) < trial.times(50):
         run = RunDirectory(trial.folder / f"killed-{number}")
         number += 1
-        for _ in range(5):
+        for near in sorted(trial.random.randrange(0, 300) for _ in range(5)):
             child = trial.start("train", str(trial.recipe), "--out", str(run.root), *(["--resume"] if run.exists() else []))
-            try:
-                child.wait(trial.random.uniform(2.5, 6.0))
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
-                killed += 1
+            if trial.kill_at(child, partial(_last_step, run), near):
+                killed.append(_last_step(run))
             for step in run.steps():
                 try:
                     verify_checkpoint(run.checkpoint(step))
@@ -145,7 +159,7 @@ def kills(trial: Trial) -> dict[str, Any]:
                     loadable.append(False)
         trial.command("train", str(trial.recipe), "--out", str(run.root), *(["--resume"] if run.exists() else []))
         whole.append(trial.sums(run) == trial.sums(trial.whole))
-    return counted(whole, kills=killed, checkpoints=counted(loadable))
+    return counted(whole, kills=len(killed), last_checkpoints=killed, checkpoints=counted(loadable))
 
 
 def damage(trial: Trial) -> dict[str, Any]:
@@ -238,16 +252,15 @@ def study(trial: Trial) -> dict[str, Any]:
     assert trial.command(*words, "--out", str(undisturbed)).returncode == 0
     trial.environment["GLASSFORMER_CACHE"] = str(trial.folder / "cache")
     outcomes, finished = [], dict[Path, int]()
-    for _ in range(trial.times(12)):
+
+    def done() -> list[Path]:
+        return [file for file in killed.glob("trials/*/*/state.json") if '"finished"' in file.read_text()]
+
+    for number in range(trial.times(12)):
         child = trial.start(*words, "--out", str(killed))
-        try:
-            child.wait(trial.random.uniform(5, 12))
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
+        trial.kill_at(child, lambda: len(done()), number // 2, seconds=trial.random.uniform(2, 6))  # of six trials
         outcomes.append(all(file.stat().st_mtime_ns == at for file, at in finished.items()))
-        states = [file for file in killed.glob("trials/*/*/state.json") if '"finished"' in file.read_text()]
-        finished = {file: file.stat().st_mtime_ns for file in states}
+        finished = {file: file.stat().st_mtime_ns for file in done()}
         time.sleep(1.0)  # its workers see that it is gone
     assert trial.command(*words, "--out", str(killed)).returncode == 0
     tables = [json.loads((place / "values.json").read_text())["variants"] for place in (undisturbed, killed)]

@@ -23,6 +23,7 @@ settings.load_profile("steady")
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # many small tests in parallel: more threads only wait for each other
 os.environ.setdefault("MPLBACKEND", "agg")
+os.fsync = lambda descriptor: None  # type: ignore[assignment]  # no test cuts the power, and it takes half the time of a tiny run
 
 # A shell starts background jobs with Ctrl-C ignored (`nohup make test &`), and processes hand that on: tests of Ctrl-C need it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

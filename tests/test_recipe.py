@@ -70,7 +70,7 @@ def test_one_source_replaces_the_other() -> None:
 def test_steps_replace_epochs_and_the_reverse() -> None:
     assert changed({"training": {"steps": 5}}, {"training.epochs": 2})["training"] == {"epochs": 2}
     assert changed({"training": {"epochs": 5}}, {"training.steps": 2})["training"] == {"steps": 2}
-    with pytest.raises(ConfigError, match="both given"):
+    with refused(ConfigError, "bad-value", "training.steps", "training.epochs"):
         load_recipe(SMALLEST, {"training.steps": 3, "training.epochs": 2})
 
 
@@ -110,7 +110,7 @@ def test_descriptions_are_no_part_of_the_fingerprint(tiny) -> None:
 def test_a_name_a_file_or_the_nearest(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert recipe_file("docstrings-char") == built_in_recipes()["docstrings-char"]
-    with pytest.raises(UnknownName, match="Did you mean 'docstrings-char'"):
+    with refused(UnknownName, "unknown-name", "docstrings-char"):
         recipe_file("docstring-char")
     with refused(ConfigError, "no-such-recipe-file", "'docstrings-char'"):
         recipe_file("recipes/docstrings-char.yaml")
@@ -145,7 +145,7 @@ def test_a_gigabyte_is_not_read(tmp_path) -> None:
     file = tmp_path / "huge.yaml"
     with file.open("wb") as stream:
         stream.truncate(1 << 40)  # a terabyte of zeros that takes no room
-    with pytest.raises(ConfigError, match="larger than 1 MiB"):
+    with refused(ConfigError, "yaml-too-large"):
         recipe_values(file)
 
 
@@ -173,7 +173,7 @@ def test_lists() -> None:
 
 def test_a_recipe_cannot_ask_for_code() -> None:
     for key in ("plugins", "plugin", "trust_remote_code", "model.trust_remote_code"):
-        with pytest.raises(ConfigError, match="There is no key"):
+        with refused(ConfigError, "unknown-key"):
             load_recipe(SMALLEST, {key: "evil.py"})
     assert "plugins" not in Recipe.model_fields
 

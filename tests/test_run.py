@@ -37,7 +37,7 @@ def test_what_one_sees(trained) -> None:
     assert run.recipe.model.width == 12
     summary = run.summary()
     assert (summary["step"], summary["steps"], summary["tainted"]) == (12, 12, False)
-    assert summary["validation_loss"] == pytest.approx(run.metrics()[-1]["validation_loss"])
+    assert summary["validation_loss"] == pytest.approx(run.records()[-1]["validation_loss"])
     assert repr(run).startswith(f"Run({str(trained)!r}, finished at step 12, validation loss ")
     assert json.loads(json.dumps(summary)) == summary
 
@@ -59,9 +59,9 @@ def test_which_checkpoint(trained) -> None:
     run = gf.load(trained)
     assert run.checkpoint("last").step == run.checkpoint(12).step == run.checkpoint("12").step == 12
     assert run.checkpoint("best").step == run.checkpoint("last").state["best_step"]
-    with pytest.raises(RunError, match=r"has no checkpoint of step 7; it has 4, 8, 12"):
+    with refused(RunError, "no-such-checkpoint"):
         run.checkpoint(7)
-    with pytest.raises(UsageError, match="must be best, last or a step"):
+    with refused(UsageError, "bad-checkpoint"):
         run.checkpoint("newest")
 
 
@@ -100,7 +100,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(copy) -> None:
     run = load(copy, watch=listener)
     assert run.checkpoint("last").step == 8
     assert f"{file} is damaged" in listener.said[0]
-    with pytest.raises(RunError, match="is damaged"):
+    with refused(RunError, "wrong-checksum"):
         run.checkpoint(12)
 
 
@@ -108,12 +108,12 @@ def test_a_run_without_a_checkpoint(copy) -> None:
     shutil.rmtree(copy / "checkpoints")
     run = gf.load(copy)
     for ask in (run.model_at, run.evaluation, run.evaluate):
-        with pytest.raises(RunError, match="has no complete checkpoint yet"):
+        with refused(RunError, "no-checkpoint"):
             ask()
 
 
 def test_what_is_no_run(tmp_path) -> None:
-    with pytest.raises(RunError, match="is not a run: it does not exist"):
+    with refused(RunError, "not-a-run"):
         gf.load(tmp_path / "absent")
 
 
@@ -160,7 +160,7 @@ def test_opening_the_test_split_is_recorded(copy) -> None:
 
 def test_a_split_that_is_not_there_is_no_opening(tiny, tmp_path, unchecked) -> None:
     run = gf.train(tiny, set={"data.split.test": 0.0}, out=tmp_path / "run")
-    with pytest.raises(DataError, match="There is no test split"):
+    with refused(DataError, "no-split"):
         run.evaluate("test")
     assert run.directory.openings() == []
 
@@ -267,7 +267,7 @@ def test_bf16_that_does_not_work_here_becomes_float32_with_a_sentence(trained, m
     assert run.generate("the", max_new_tokens=9, precision="bf16", watch=watch) == run.generate("the", max_new_tokens=9)
     assert len(said) == 1
     assert "bf16 was asked for" in said[0]
-    with pytest.raises(UsageError, match="precision='half' cannot be used"):
+    with refused(UsageError, "unknown-precision", "precision='half'"):
         run.generate("the", precision="half")
 
 

@@ -9,7 +9,5 @@ tokenizer = config.train(lambda: ["the lower the river, the slower the rower\n"]
 ids = tokenizer.encode("the slower river")
 assert tokenizer.decode(ids) == "the slower river"
 assert tokenizer.pairs.encode("the slower river") == ids  # the readable way gives what the fast way gives
-data = b"caf\xe9 is Latin-1, not UTF-8"
-assert tokenizer.decode_bytes(tokenizer.encode_bytes(data)) == data
 tokenizer.save(Path("tokenizer.json"))  # PreTrainedTokenizerFast(tokenizer_file="tokenizer.json") gives the same ids
 assert load_tokenizer("tokenizer.json").encode("the slower river") == ids

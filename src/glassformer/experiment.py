@@ -68,7 +68,13 @@ from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recip
 from glassformer.run import Run
 from glassformer.runs.baselines_file import save_baselines
 from glassformer.runs.callbacks import Callback, Training, callbacks_of, following
-from glassformer.runs.checkpoint import Checkpoint, discard_after, load_checkpoint, newest_good, prune, save_checkpoint
+from glassformer.runs.checkpoint import (
+    Checkpoint,
+    CheckpointWriter,
+    discard_after,
+    load_checkpoint,
+    newest_good,
+)
 from glassformer.runs.directory import RunDirectory, find_runs
 from glassformer.runs.film import film_steps, save_snapshot
 from glassformer.runs.records import MetricsLog
@@ -359,24 +365,35 @@ def train(
                 if remark is not None:
                     say_once(remark)
 
+        gathered: dict[str, Tensor] | None = None
+
         def gather() -> None:
-            """Where the network is cut over the processes, ``network`` becomes what they trained."""
+            """Where the network is cut over the processes, ``network`` becomes what they trained. Rank 0 may then look at it
+            alone (samples, maps), so the averages are gathered here too."""
+            nonlocal gathered
             if shards is not None:
                 shards.gather()
+                gathered = optimizers.averaged()
 
         def evaluate() -> dict[str, float]:
             gather()
-            with optimizers.evaluating(network):
+            with optimizers.evaluating(network, gathered):
                 return _validation(network, data, recipe, stop, group)
 
         def film(at: int) -> None:
             gather()
-            with optimizers.evaluating(network):
+            with optimizers.evaluating(network, gathered):
                 group.once(lambda: save_snapshot(folder, at, saved_tensors(network)))
+
+        def on_save(written: Path) -> None:
+            for one in followers:
+                one.on_save(written)
+
+        checkpoints = CheckpointWriter(folder, keep=recipe.checkpoint.keep, written=on_save)
 
         def save(state: TrainingState) -> None:
             gather()
-            with optimizers.evaluating(network) as trained:
+            with optimizers.evaluating(network, gathered) as trained:
                 tensors, memory = saved_tensors(network), {name: whole(one) for name, one in optimizers.tensors().items()}
                 memory |= trained
                 if group.place.world > 1:  # a device that miscalculates is named instead of saved
@@ -384,20 +401,17 @@ def train(
 
                 def write() -> None:
                     log.sync()
-                    written = save_checkpoint(folder, Checkpoint(state.step, tensors, memory, state.to_dict()))
                     best = state.best_step if recipe.checkpoint.best else None
-                    prune(folder, keep=recipe.checkpoint.keep, also={step for step in [best] if step is not None})
-                    for one in followers:
-                        one.on_save(written)
+                    checkpoints.write(Checkpoint(state.step, tensors, memory, state.to_dict()), best=best)
 
                 group.once(write)
 
         def sample(length: int) -> str | None:
-            with optimizers.evaluating(network):
+            with optimizers.evaluating(network, gathered):
                 return _sample(network, data, recipe, length)
 
         def maps() -> Figure | None:
-            with optimizers.evaluating(network):
+            with optimizers.evaluating(network, gathered):
                 return _attention_maps(this_run, network)
 
         def say_sample() -> None:
@@ -437,7 +451,7 @@ def train(
                 clock=clock,
             ),
         )
-        with following(followers, live):
+        with following(followers, live), checkpoints:
             state = trainer.run(
                 TrainingState() if checkpoint is None else TrainingState.from_dict(checkpoint.step, checkpoint.state)
             )

@@ -105,10 +105,8 @@ class Plan:
             ("gradients", in_megabytes(self.cost.gradient_bytes)),
             ("optimizer state", in_megabytes(self.optimizer_bytes)),
             ("activations of one micro-batch", in_megabytes(self.cost.activation_bytes)),
-            ("memory in all", in_megabytes(self.total_bytes)),
+            ("memory at the peak of a step", in_megabytes(self.total_bytes if self.peak_bytes is None else self.peak_bytes)),
         ]
-        if self.peak_bytes is not None:
-            facts.append(("memory at the peak of a step", f"{in_megabytes(self.peak_bytes)} (in the precision it runs in)"))
         if self.seconds is not None and self.step_seconds is not None:
             about = "at least" if self.at_least else "about"
             how = "matrix products timed here" if self.at_least else "steps timed here, evaluations not counted"
@@ -208,7 +206,9 @@ def peak_memory(recipe: Recipe, data: PreparedData) -> int | None:
     largest = max((batches.batch(number) for number in range(BATCHES_SEEN)), key=lambda batch: batch.numel)
     try:
         with torch.random.fork_rng():
-            return peak_bytes(training_step(recipe, network, runtime), largest, mode)  # type: ignore[arg-type]
+            with mode:  # some optimizers make their state at once
+                step = training_step(recipe, network, runtime)  # type: ignore[arg-type]
+            return peak_bytes(step, largest, mode)
     except (RuntimeError, NotImplementedError):
         return None
 

@@ -11,7 +11,7 @@ import pytest
 from glassformer.foundation.files import read_json
 
 
-def test_each_metric_over_seeds(bench: ModuleType, tiny_file: Path, tmp_path: Path) -> None:
+def test_each_metric_over_seeds(bench: ModuleType, tiny_file: Path, tmp_path: Path, unchecked: None) -> None:
     runs, file = tmp_path / "runs", tmp_path / "found.json"
     words = [str(tiny_file), "--seeds", "3", "--splits", "validation,test", "--runs", str(runs), "--set", "training.steps=4"]
     found = bench.main([*words, "--out", str(file)])

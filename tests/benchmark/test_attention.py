@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from tests.refusals import refused
@@ -56,8 +58,12 @@ def test_views_cost_nothing() -> None:
     assert _bytes(step, torch.device("cpu")) == 4000
 
 
-def test_every_mixer_and_example_is_measured_beside_its_formula() -> None:
-    document = benchmark_attention(lengths=(8, 16, 32), width=12, heads=3, repeats=1)
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    return benchmark_attention(lengths=(8, 16, 32), width=12, heads=3, repeats=1)
+
+
+def test_every_mixer_and_example_is_measured_beside_its_formula(document: dict[str, Any]) -> None:
     costs = document["mixers"]
     assert document["skipped"] == []
     assert {cost["mixer"].partition("(")[0] for cost in costs} == set(MIXERS.names())
@@ -81,10 +87,9 @@ def test_examples_that_do_not_fit_the_heads_are_left_out_with_a_sentence() -> No
     assert "must divide model.heads=4" in sentence
 
 
-def test_formula_is_that_of_both_passes_by_hand() -> None:
+def test_formula_is_that_of_both_passes_by_hand(document: dict[str, Any]) -> None:
     """Width 12, length 8: a projection 2 * 8 * 144 = 2304 FLOPs, a table times vectors 2 * 64 * 12 = 1536."""
-    mixers = benchmark_attention(lengths=(8, 16, 32), width=12, heads=3, repeats=1)["mixers"]
-    by_name = {mixer["mixer"]: mixer["flops"][0] for mixer in mixers}
+    by_name = {mixer["mixer"]: mixer["flops"][0] for mixer in document["mixers"]}
     assert by_name["dot"] == 3 * (3 * 2304 + 2 * 1536)
     assert by_name["average"] == 3 * 2304 + 2 * 1536  # a fixed table has no gradient
     assert by_name["argmax"] == 3 * 3 * 2304 + 2 * 1536 + 1536

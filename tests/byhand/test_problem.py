@@ -61,7 +61,7 @@ def test_says_what_is_wrong_with_a_matrix(value, reason):
 
 @pytest.mark.parametrize("value", [[[1, 2], [3, 4]], [], "1,2;3,4", 5.0])
 def test_says_what_is_wrong_with_a_vector(value):
-    with pytest.raises(ConfigError, match="query"):
+    with refused(ConfigError, "not-one-row", "query"):
         as_vector("query", value)
 
 

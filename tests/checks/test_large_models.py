@@ -14,7 +14,7 @@ from glassformer.checks.subject import Probes, our_subject
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import Transformer, build_model
 
-CONTEXT, VOCABULARY, HEADS = 1024, 3001, 3
+CONTEXT, VOCABULARY, HEADS = 640, 2053, 3
 
 
 def large(**changes: Any) -> Transformer:
@@ -67,7 +67,7 @@ def test_an_honest_one_passes_with_every_law_tested_on_the_vectors_and_on_the_sc
     assert report.notes == ()
     assert set(report.tested) == {"causality", "batch", "state", "padding", "cache"}
     assert all("through the head" in how for how in report.tested.values())
-    assert report.tested["causality"].count("up to 1024") == 2
+    assert report.tested["causality"].count(f"up to {CONTEXT}") == 2
 
 
 LEAKS: dict[str, tuple[float, Callable[[Any, Tensor], bool]]] = {
@@ -132,7 +132,7 @@ class TestHeads:
             if scores_BTV.shape[1] < CONTEXT:
                 return scores_BTV
             changed_BTV = scores_BTV.clone()
-            changed_BTV[:, 5, 2222] += 1e-6 * scores_BTV[:, -1, 2222]
+            changed_BTV[:, 5, 2022] += 1e-6 * scores_BTV[:, -1, 2022]
             return changed_BTV
 
         finding = check_model(with_head(change)).findings[0]

@@ -41,7 +41,7 @@ def test_train_prints_a_table(capsys):
 
 def test_attention_table_and_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     figure = tmp_path / "scaling.svg"
-    assert run([*ATTENTION, "--out", str(figure)]) == 0
+    assert run([*ATTENTION, "--mixer", "synthesizer_random", "--out", str(figure)]) == 0
     printed = capsys.readouterr().out
     assert "time at 32" in printed
     assert "synthesizer_random" in printed

@@ -157,7 +157,7 @@ def test_what_may_become_a_stop_string_is_held_back() -> None:
 
 def test_what_later_ids_may_change_is_held_back() -> None:
     tokenizer, pieces = WordTokenizer(["the", "'", "cat", "said"]), list[str]()
-    stream = StreamedText(tokenizer.decode, pieces.append, StopStrings(tokenizer.decode, []), tokenizer.settled)
+    stream = StreamedText(tokenizer.decode, pieces.append, StopStrings(tokenizer.decode, []), tokenizer.stable_length)
     for token_id in tokenizer.encode("the ' cat ' said"):
         stream(0, token_id)
     stream.finish()
@@ -178,7 +178,7 @@ def test_what_later_ids_may_change_waits_for_a_few_of_them(given: str, text: str
     """Beyond that it is handed on; of the text only spaces may then be elsewhere."""
     words = WordTokenizer(["the", "'", "cat", "said", "boys", "."])
     pieces, waiting = list[str](), 0
-    stream = StreamedText(words.decode, pieces.append, StopStrings(words.decode, []), words.settled, exact=exact)
+    stream = StreamedText(words.decode, pieces.append, StopStrings(words.decode, []), words.stable_length, exact=exact)
     for number, token_id in enumerate(words.encode(given), start=1):
         stream(0, token_id)
         waiting = max(waiting, number - len(words.encode("".join(pieces))))

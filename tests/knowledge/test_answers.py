@@ -103,8 +103,8 @@ def items(made, many=20):
 def test_one_batch_gives_what_one_by_one_gives(prepared):
     made = prepared("answers")
     for beams in (1, 3):
-        together = answer_questions(made.network, made.data.tokenizer, items(made), AskOptions(beams=beams))
-        alone = answer_questions(made.network, made.data.tokenizer, items(made), AskOptions(beams=beams), one_by_one=True)
+        together = answer_questions(made.network, made.data.tokenizer, items(made, 7), AskOptions(beams=beams))
+        alone = answer_questions(made.network, made.data.tokenizer, items(made, 7), AskOptions(beams=beams), one_by_one=True)
         assert [one.answer for one in together] == [one.answer for one in alone]
         assert [one.confidence for one in together] == pytest.approx([one.confidence for one in alone], rel=1e-3)
 

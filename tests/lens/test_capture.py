@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from tests.mixers import placed
+from tests.refusals import refused
 
 from glassformer.foundation.errors import UnknownName
 from glassformer.lens.capture import Places, capture, changed
@@ -90,7 +91,7 @@ def test_a_mixer_without_a_pattern(network_of) -> None:
 
 
 def test_an_unknown_place(network_of) -> None:
-    with pytest.raises(UnknownName, match=r"Did you mean 'blocks\.0\.after'"):
+    with refused(UnknownName, "unknown-name", "blocks.0.after"):
         Places(network_of())["blocks.0.afer"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.refusals import refused
 
 from glassformer.foundation.errors import UnknownName
 from glassformer.objectives.base import OBJECTIVES, ObjectiveConfig
@@ -24,5 +25,5 @@ def test_a_metric_by_name() -> None:
     objective = OBJECTIVES.parse("next-token")
     assert objective.metric(None).name == "loss"
     assert objective.metric("perplexity").judged is False
-    with pytest.raises(UnknownName, match="perplexity"):
+    with refused(UnknownName, "unknown-name", "perplexity"):
         objective.metric("perplexty")

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from glassformer.foundation.errors import DamagedCheckpoint, DiskFull, Optimizer
 from glassformer.runs import checkpoint as module
 from glassformer.runs.checkpoint import (
     Checkpoint,
+    CheckpointWriter,
     checkpoint_checksums,
     discard_after,
     load_checkpoint,
@@ -316,3 +318,51 @@ def test_the_same_step_again_is_not_written_again(run) -> None:
     before = os.stat(folder / "model.safetensors").st_ino
     save_checkpoint(run, made(7))
     assert os.stat(folder / "model.safetensors").st_ino == before
+
+
+class TestWriter:
+    """Large checkpoints are written while training goes on."""
+
+    def test_small_ones_at_once(self, run) -> None:
+        seen: list[Path] = []
+        with CheckpointWriter(run, keep=1, written=seen.append) as writer:
+            writer.write(made(1), best=None)
+            assert seen == [run.checkpoint(1)]
+
+    def test_large_ones_hold_what_they_were_given(self, run, monkeypatch) -> None:
+        """Training changes the weights before the file is begun; what hears of the file hears of it in the caller's thread."""
+        monkeypatch.setattr(module, "IN_BACKGROUND", 0)
+        begin, heard = threading.Event(), list[tuple[Path, threading.Thread]]()
+        saving = module.save_checkpoint
+        monkeypatch.setattr(module, "save_checkpoint", lambda *a: begin.wait(30) and saving(*a))
+        weights = made(1)
+        with CheckpointWriter(run, keep=2, written=lambda file: heard.append((file, threading.current_thread()))) as writer:
+            writer.write(weights, best=None)
+            weights.model["a"].zero_()
+            assert (run.steps(), heard) == ([], [])
+            begin.set()
+            writer.write(made(2), best=None)
+            assert run.steps()[0] == 1
+        assert torch.equal(load_checkpoint(run.checkpoint(1)).model["a"], made(1).model["a"])
+        assert heard == [(run.checkpoint(step), threading.main_thread()) for step in (1, 2)]
+
+    def test_the_best_is_not_pruned(self, run, monkeypatch) -> None:
+        monkeypatch.setattr(module, "IN_BACKGROUND", 0)
+        with CheckpointWriter(run, keep=1, written=lambda _: None) as writer:
+            for step in (1, 2, 3, 4, 5):
+                writer.write(made(step), best=2)
+        assert run.steps() == [2, 4, 5]
+
+    def test_an_error_is_raised_by_the_next_call(self, run, monkeypatch) -> None:
+        monkeypatch.setattr(module, "IN_BACKGROUND", 0)
+
+        def full(*_: object) -> Path:
+            raise DiskFull("No room.", reason="disk-full")
+
+        monkeypatch.setattr(module, "save_checkpoint", full)
+        writer = CheckpointWriter(run, keep=1, written=lambda _: None)
+        writer.write(made(1), best=None)
+        with refused(DiskFull, "disk-full"):
+            writer.write(made(2), best=None)
+        with refused(DiskFull, "disk-full"), writer:
+            writer.write(made(3), best=None)

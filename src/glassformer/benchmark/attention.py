@@ -8,7 +8,6 @@ FLOPs the variant's config states, which are those of its reference implementati
 from __future__ import annotations
 
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -17,7 +16,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from glassformer.benchmark.measure import describe, synchronize
 from glassformer.foundation.errors import UsageError
@@ -26,6 +24,7 @@ from glassformer.foundation.runtime import choose_runtime
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims
 from glassformer.model.slots import MIXERS, MixerConfig, Positions
+from glassformer.training.peak_memory import LiveBytes
 
 LENGTHS = (64, 128, 256, 512, 1024, 2048)
 
@@ -126,47 +125,20 @@ def _point(config: MixerConfig, dims: Dims, repeats: int, device: torch.device) 
         synchronize(device)
         begun.append(time.perf_counter())
     seconds = min(after - before for before, after in pairwise(begun))
-    return seconds, _bytes(step, device), config.flops(dims, 1, length) + config.backward_flops(dims, 1, length)
+    there = [*mixer.parameters(), *mixer.buffers(), x_BTD, ids_BT]
+    return seconds, _bytes(step, device, there), config.flops(dims, 1, length) + config.backward_flops(dims, 1, length)
 
 
-def _bytes(step: Callable[[], None], device: torch.device) -> int:
-    """The most bytes that the tensors of one pass take at once."""
+def _bytes(step: Callable[[], None], device: torch.device, there: Sequence[Tensor] = ()) -> int:
+    """The most bytes that the tensors of one pass take at once, beside those that are ``there`` before it."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
         step()
         return torch.cuda.max_memory_allocated(device) - before
-    with _LiveBytes() as live:
+    live = LiveBytes(block=1)
+    live.add(there)
+    before = live.live
+    with live:
         step()
-    return live.peak
-
-
-class _LiveBytes(TorchDispatchMode):
-    """Counts the storages that operations inside the ``with`` make, and takes them off when they are freed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now, self.peak = 0, 0
-        self._known: set[int] = set()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        inputs = {value.untyped_storage()._cdata for value in args if isinstance(value, Tensor)}
-        result = func(*args, **(kwargs or {}))
-        for value in result if isinstance(result, tuple | list) else (result,):
-            if isinstance(value, Tensor):
-                self._count(value, inputs)
-        return result
-
-    def _count(self, tensor: Tensor, inputs: set[int]) -> None:
-        storage = tensor.untyped_storage()
-        key, size = storage._cdata, storage.nbytes()
-        if key in self._known or key in inputs:
-            return
-        self._known.add(key)
-        self.now += size
-        self.peak = max(self.peak, self.now)
-        weakref.finalize(storage, self._free, key, size)
-
-    def _free(self, key: int, size: int) -> None:
-        self._known.discard(key)
-        self.now -= size
+    return live.peak - before

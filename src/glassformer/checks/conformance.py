@@ -26,6 +26,7 @@ from glassformer.checks.check import check_model
 from glassformer.checks.check_report import short_error
 from glassformer.checks.forward_passes import largest
 from glassformer.checks.subject import our_subject
+from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import CheckFailed, ConfigError, UsageError
 from glassformer.foundation.registry import Slot
 from glassformer.model.accounting import PartCost, looked_at, parts_of
@@ -170,22 +171,23 @@ def cases(slot: str | None = None, kind: str | None = None) -> list[ConformanceC
     """All cases of all variants, of one slot, or of one variant; each with all of its ``examples``."""
     if slot is not None and slot not in SLOTS:
         raise UsageError(f"slot={slot!r} is not part of a model; conformance tests {', '.join(SLOTS)}.", reason="unknown-slot")
-    found = []
+    found, pairs = [], dict[str, ConformanceCase]()
     for path in SLOTS if slot is None else (slot,):
         for name in Slot.every[path].names() if kind is None else (kind,):
-            for settings in Slot.every[path].get(name).examples:
-                pools = getattr(Slot.every[path].get(name), "pools", False)  # a pooled output may depend on all tokens
+            examples = Slot.every[path].get(name).examples
+            pools = getattr(Slot.every[path].get(name), "pools", False)  # a pooled output may depend on all tokens
+            for settings in examples:
                 example = VariantExample(path, name, settings, causal=not pools)
                 found += [ConformanceCase(example, title, requirement) for title, requirement in REQUIREMENTS.items()]
-                if not pools and path != CROSS_SLOT:
-                    in_encoder = VariantExample(path, name, settings, causal=False)
-                    first = settings is Slot.every[path].get(name).examples[0]  # further settings by the quick form
-                    if _fits(in_encoder):
-                        found.append(
-                            ConformanceCase(in_encoder, *(("laws", check_laws) if first else ("together", check_together)))
-                        )
-            found += [ConformanceCase(example, "together", check_together) for example in paired(path, name)]
-    return found
+                in_encoder = replace(example, causal=False)
+                if not pools and path != CROSS_SLOT and _fits(in_encoder):
+                    first = settings is examples[0]  # further settings by the quick form
+                    found.append(
+                        ConformanceCase(in_encoder, *(("laws", check_laws) if first else ("together", check_together)))
+                    )
+            for example in paired(path, name):  # a mixer with positions and these positions with the mixer are one model
+                pairs.setdefault(fingerprint(example.config.to_dict()), ConformanceCase(example, "together", check_together))
+    return [*found, *pairs.values()]
 
 
 def paired(path: str, name: str) -> Iterator[VariantExample]:
@@ -277,7 +279,8 @@ def check_laws(variant: VariantExample) -> None:
 def check_together(variant: VariantExample) -> None:
     """The laws in a quick form, in float64, except those that a part declares to break: later tokens, other rows, hidden
     tokens, the cache in pieces, the reference implementation; and more positions than the context."""
-    model, ids_BT, breaks = variant.model().double().eval(), variant.ids(), breaks_of(variant.config)
+    model, ids_BT = variant.model().double().eval(), variant.ids()
+    breaks = {law for part in variant.config.parts for law in part.breaks}
     read = partial(variant.scores, model)
     scores = read(ids_BT)
     variant.require(bool(scores.isfinite().all()), "a score is not finite.")
@@ -305,11 +308,6 @@ def check_together(variant: VariantExample) -> None:
     if variant.causal and not variant.pools and not breaks & {"causality", "batch"}:
         _read_in_pieces(variant, model, ids_BT, scores, same)
     _read_further(variant, model, ids_BT, scores)
-
-
-def breaks_of(config: ModelConfig) -> frozenset[str]:
-    """The laws that any part of the model declares to break."""
-    return frozenset(law for part in config.parts for law in part.breaks)
 
 
 def _read_in_pieces(

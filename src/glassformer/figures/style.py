@@ -17,7 +17,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter
 
-# Okabe and Ito (2008), "Color Universal Design"; black is kept for text and yellow is too pale for lines.
+# Okabe and Ito (2008), "Color Universal Design"; black is for text and yellow is too pale for lines.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 INK, SOFT, GRID = "#222222", "#6b6b6b", "#e3e3e3"
 DASHES = ("-", "--", "-.", ":")

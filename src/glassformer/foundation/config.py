@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, SerializationInfo, ValidationError, model_serializer
@@ -45,7 +45,8 @@ class Config(BaseModel):
         try:
             return cls.model_validate(dict(values))
         except ValidationError as error:
-            raise ConfigError(_sentence(cls, error, at), reason=_reason(error)) from None
+            reason = {"extra_forbidden": "unknown-key", "missing": "missing-key"}.get(error.errors()[0]["type"], "bad-value")
+            raise ConfigError(_sentence(cls, error, at), reason=reason) from None
 
     def to_dict(self) -> dict[str, Any]:
         """Strings, numbers, lists and mappings only: what is written to disk."""
@@ -65,11 +66,6 @@ def _is_default(value: Any, field: FieldInfo) -> bool:
     return bool(value == default)
 
 
-def _reason(error: ValidationError) -> str:
-    """The reason code of the first problem."""
-    return {"extra_forbidden": "unknown-key", "missing": "missing-key"}.get(error.errors()[0]["type"], "bad-value")
-
-
 def _sentence(config: type[BaseModel], error: ValidationError, at: str) -> str:
     """The first few problems, each as field, value, rule and remedy."""
     by_field: dict[str, list[Any]] = {}
@@ -83,7 +79,9 @@ def _about_field(config: type[BaseModel], field: str, problems: Sequence[Any]) -
     problem = problems[0]
     if problem["type"] == "extra_forbidden":
         *path, name = _place(config, problem)
-        known = sorted(_model_at(config, path).model_fields)
+        for part in path:
+            config = _section(config, part) or config
+        known = sorted(config.model_fields)
         return f"There is no key {field!r}.{suggestion(name, known)} Known here: {', '.join(known)}."
     if problem["type"] == "missing":
         return f"{field} is missing."
@@ -112,12 +110,6 @@ def _section(config: type[BaseModel], key: str) -> type[BaseModel] | None:
     field = config.model_fields.get(key)
     inner = field.annotation if field else None
     return inner if isinstance(inner, type) and issubclass(inner, BaseModel) else None
-
-
-def _model_at(config: type[BaseModel], path: Sequence[str]) -> type[BaseModel]:
-    for part in path:
-        config = _section(config, part) or config
-    return config
 
 
 def _short(value: Any) -> str:
@@ -218,7 +210,36 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any,
     return {key: (before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key)}
 
 
+AT_ONCE = 4096
+"""Items of a list that are hashed together."""
+
+
 def fingerprint(values: Any) -> str:
-    """A sha256 of plain values that does not depend on the order of keys."""
-    text = json.dumps(values, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    """A sha256 of plain values as JSON, which does not depend on the order of keys."""
+    digest = hashlib.sha256()
+    for piece in _json_pieces(values):
+        digest.update(piece.encode())
+    return digest.hexdigest()
+
+
+def _json_pieces(values: Any) -> Iterator[str]:
+    """The JSON text of plain values; a long list comes in pieces, since a million texts would be one string otherwise."""
+
+    def text_of(part: Any) -> str:
+        return json.dumps(part, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+    def is_long(one: Any) -> bool:
+        return isinstance(one, list | tuple) and len(one) > AT_ONCE
+
+    if not is_long(values) and not (isinstance(values, list | tuple) and any(map(is_long, values))):
+        yield text_of(values)
+        return
+    size = AT_ONCE if is_long(values) else 1
+    yield "["
+    for start in range(0, len(values), size):
+        yield "," if start else ""
+        if size == 1:
+            yield from _json_pieces(values[start])
+        else:
+            yield text_of(list(values[start : start + size]))[1:-1]
+    yield "]"

@@ -66,7 +66,7 @@ def generate_texts(
         return tokenizer.decode([token_id for token_id in ids if token_id < tokenizer.size])
 
     ending = StopStrings(decode, stop)
-    pieces = None if on_text is None else StreamedText(decode, on_text, ending, tokenizer.settled, exact=exact_pieces)
+    pieces = None if on_text is None else StreamedText(decode, on_text, ending, tokenizer.stable_length, exact=exact_pieces)
     results = generate(
         model,
         [prompt_ids(tokenizer, prompt) for prompt in prompts],
@@ -145,9 +145,8 @@ class StreamedText:
 
     So it emits no incomplete character and no possible beginning of a stop string.
 
-    ``settled``: how many of the ids have a text that no later id can change (``Tokenizer.settled``). ``exact``: the rest is
-    held back, however long. Otherwise all but the last ``HELD_BACK`` ids are emitted as decoded so far, even if later ids would
-    move a space in that.
+    ``stable_length``: ``Tokenizer.stable_length``. ``exact``: the rest is held back, however long. Otherwise all but the last
+    ``HELD_BACK`` ids are emitted as decoded so far, even if later ids would move a space in that.
     """
 
     def __init__(
@@ -155,17 +154,17 @@ class StreamedText:
         decode: Callable[[Sequence[int]], str],
         on_text: Callable[[str], None],
         stop: StopStrings,
-        settled: Callable[[Sequence[int]], int] = len,
+        stable_length: Callable[[Sequence[int]], int] = len,
         *,
         exact: bool = True,
     ) -> None:
-        self._decode, self._on_text, self._stop, self._settled, self._exact = decode, on_text, stop, settled, exact
+        self._decode, self._on_text, self._stop, self._stable_length, self._exact = decode, on_text, stop, stable_length, exact
         self._ids: list[int] = []
         self._emitted = ""
 
     def __call__(self, row: int, token_id: int) -> None:
         self._ids.append(token_id)
-        ready = max(self._settled(self._ids), 0 if self._exact else len(self._ids) - HELD_BACK)
+        ready = max(self._stable_length(self._ids), 0 if self._exact else len(self._ids) - HELD_BACK)
         text = self._decode(self._ids[:ready]).rstrip("\N{REPLACEMENT CHARACTER}")
         certain = self._stop.cut(text)
         if certain == text:

@@ -38,6 +38,11 @@ class Network(nn.Module, ABC):
     ) -> Tensor:
         """The vectors the head reads, [B, T, D]. ``dropout_seed``: of the dropout masks; all arguments: ``Transformer``."""
 
+    def forward(self, ids_BT: Tensor, *, key_padding_mask_BS: Tensor | None = None, **more: Any) -> Tensor:
+        """Scores [B, T, V], or [B, outputs] of a head that pools. The arguments are those of ``features``."""
+        features_BTD = self.features(ids_BT, key_padding_mask_BS=key_padding_mask_BS, **more)
+        return self.logits(features_BTD, key_padding_mask_BS)
+
     collecting: OwnLosses | None = None
     """Where the parts add losses of their own while a training step computes its loss; None: nowhere."""
 

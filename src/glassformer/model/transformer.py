@@ -165,31 +165,6 @@ class Transformer(Network):
         )
         return keyed(config.block.build(dims, make), key)
 
-    def forward(
-        self,
-        ids_BT: Tensor,
-        *,
-        position_ids_BT: Tensor | None = None,
-        key_padding_mask_BS: Tensor | None = None,
-        cache: ModelCache | None = None,
-        segments_BT: Tensor | None = None,
-        document_ids_BS: Tensor | None = None,
-        prefix_lengths_B: Tensor | None = None,
-        memory: Memory | None = None,
-    ) -> Tensor:
-        """Scores [B, T, V]. See ``features`` for the arguments."""
-        features_BTD = self.features(
-            ids_BT,
-            position_ids_BT=position_ids_BT,
-            key_padding_mask_BS=key_padding_mask_BS,
-            cache=cache,
-            segments_BT=segments_BT,
-            document_ids_BS=document_ids_BS,
-            prefix_lengths_B=prefix_lengths_B,
-            memory=memory,
-        )
-        return self.logits(features_BTD, key_padding_mask_BS)
-
     def features(
         self,
         ids_BT: Tensor,

@@ -194,25 +194,9 @@ class EncoderDecoder(Network):
     def collect(self, losses: OwnLosses | None) -> None:
         self.encoder.collecting = self.decoder.collecting = losses
 
-    def features(
-        self,
-        ids_BT: Tensor,
-        *,
-        position_ids_BT: Tensor | None = None,
-        key_padding_mask_BS: Tensor | None = None,
-        cache: ModelCache | None = None,
-        dropout_seed: Tensor | None = None,
-        memory: Memory | None = None,
-    ) -> Tensor:
-        """The vectors the head reads, of the target [B, T, D]. ``memory``: from ``encode``."""
-        return self.decoder.features(
-            ids_BT,
-            position_ids_BT=position_ids_BT,
-            key_padding_mask_BS=key_padding_mask_BS,
-            cache=cache,
-            dropout_seed=dropout_seed,
-            memory=memory,
-        )
+    def features(self, ids_BT: Tensor, **more: Any) -> Tensor:
+        """The vectors the head reads, of the target [B, T, D]. Arguments: as of ``Transformer``; ``memory``: of ``encode``."""
+        return self.decoder.features(ids_BT, **more)
 
     def forward(self, source_ids_BS: Tensor, ids_BT: Tensor, source_padding_BS: Tensor | None = None) -> Tensor:
         """Scores of the next token of the target, [B, T, V]."""
@@ -258,15 +242,7 @@ class GivenSource(Network):
     def order(self) -> tuple[int, ...]:
         return tuple(self.network.decoder.order)
 
-    def features(
-        self,
-        ids_BT: Tensor,
-        *,
-        position_ids_BT: Tensor | None = None,
-        key_padding_mask_BS: Tensor | None = None,
-        cache: ModelCache | None = None,
-        dropout_seed: Tensor | None = None,
-    ) -> Tensor:
+    def features(self, ids_BT: Tensor, **more: Any) -> Tensor:
         rows = len(ids_BT)
         if not self.memory.keep:
             memory = self.memory.for_rows(rows)
@@ -274,18 +250,7 @@ class GivenSource(Network):
             memory = self._by_rows[rows] = self.memory.for_rows(rows)
         else:
             memory = self._by_rows[rows]
-        return self.network.features(
-            ids_BT,
-            position_ids_BT=position_ids_BT,
-            key_padding_mask_BS=key_padding_mask_BS,
-            cache=cache,
-            dropout_seed=dropout_seed,
-            memory=memory,
-        )
-
-    def forward(self, ids_BT: Tensor, **more: Any) -> Tensor:
-        """Scores of the next token of the target, [B, T, V]."""
-        return self.head(self.features(ids_BT, **more))
+        return self.network.features(ids_BT, memory=memory, **more)
 
     def new_cache(self, *, capacity: int | None = None, rows: int | None = None) -> ModelCache:
         return self.network.new_cache(capacity=capacity, rows=rows)

@@ -60,7 +60,7 @@ class MaskedBaseline(Baseline):
 @OBJECTIVES.variant("masked")
 @final
 class MaskedConfig(ObjectiveConfig):
-    """A share of the tokens is hidden and guessed from both sides (BERT's pretraining): 80 % masked, 10 % random, 10 % kept."""
+    """A share of the tokens is hidden and guessed from both sides (BERT's pretraining): 80 % masked, 10 % random, 10 % same."""
 
     metrics: ClassVar[tuple[Metric, ...]] = (LOSS, ACCURACY)
     baselines: ClassVar[Mapping[str, type[Baseline]]] = {"uniform": MaskedBaseline, "unigram": MaskedBaseline}

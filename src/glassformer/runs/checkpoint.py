@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ from glassformer.foundation.files import (
 from glassformer.runs.directory import RunDirectory
 
 SCHEMA = 1
+IN_BACKGROUND = 32 << 20
+"""Bytes from which a checkpoint is written while training goes on; a smaller one takes milliseconds."""
 MODEL, OPTIMIZER, STATE, MANIFEST = "model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"
 
 
@@ -74,6 +76,47 @@ def save_checkpoint(run: RunDirectory, checkpoint: Checkpoint) -> Path:
         shutil.rmtree(draft, ignore_errors=True)
         raise
     return target
+
+
+class CheckpointWriter:
+    """Saves and prunes the checkpoints of a run, large ones in a thread while training goes on.
+
+    What goes wrong in the thread is raised by the next call; ``written`` is called in the caller's thread. Leaving the ``with``
+    waits for the last checkpoint, whatever ended the training. A kill loses at most the one that is being written.
+    """
+
+    def __init__(self, run: RunDirectory, *, keep: int, written: Callable[[Path], None]) -> None:
+        self._run, self._keep, self._written = run, keep, written
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
+        self._pending: Future[Path] | None = None
+
+    def __enter__(self) -> CheckpointWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._pool:
+            self._wait()
+
+    def write(self, checkpoint: Checkpoint, *, best: int | None) -> None:
+        """Copies its tensors and begins to write it, once the one before is written."""
+        self._wait()
+        parts = (checkpoint.model, checkpoint.optimizer)
+        small = sum(tensor.nbytes for part in parts for tensor in part.values()) < IN_BACKGROUND
+        if small:
+            self._written(self._save(checkpoint, best))
+        else:
+            model, optimizer = ({name: one.detach().to("cpu", copy=True) for name, one in part.items()} for part in parts)
+            self._pending = self._pool.submit(self._save, replace(checkpoint, model=model, optimizer=optimizer), best)
+
+    def _wait(self) -> None:
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            self._written(pending.result())
+
+    def _save(self, checkpoint: Checkpoint, best: int | None) -> Path:
+        written = save_checkpoint(self._run, checkpoint)
+        prune(self._run, keep=self._keep, also=set() if best is None else {best})
+        return written
 
 
 def _write_tensors(file: Path, tensors: Mapping[str, Tensor]) -> str:

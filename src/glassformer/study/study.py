@@ -477,12 +477,9 @@ class Study:
         words = [*self.sentences(), *(one.sentence for one in self.worth)]
         return "\n".join([*settings, text_table(rows), "", *words, *(["", *self.notes] if self.notes else [])])
 
-    def sentences(self, *, details: bool = False) -> list[str]:
-        """The verdicts, a line each; with ``details``, their details below."""
-        lines = []
-        for one in self.verdicts:
-            lines += [f"[{one.verdict}] {one.sentence}", *(f"    {detail}" for detail in one.details if details)]
-        return lines
+    def sentences(self) -> list[str]:
+        """The verdicts, a line each."""
+        return [f"[{one.verdict}] {one.sentence}" for one in self.verdicts]
 
     def __repr__(self) -> str:
         words = ", ".join(f"{verdict.variant}: {verdict.verdict}" for verdict in self.verdicts)
@@ -495,9 +492,7 @@ class Study:
         body = "".join(
             "<tr>" + "".join(f"<td>{escape(cell_text(cell))}</td>" for cell in row) + "</tr>" for row in self.cells()
         )
-        items = "".join(
-            f"<li><b>{escape(one.verdict)}</b> {escape(one.sentence)}{_details_html(one.details)}</li>" for one in self.verdicts
-        )
+        items = "".join(f"<li><b>{escape(one.verdict)}</b> {escape(one.sentence)}</li>" for one in self.verdicts)
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
         drawn = inline_svg(self.figure("differences"), label="differences from the baseline", prefix="study-")
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><ul>{items}</ul>{drawn}{notes}"
@@ -513,11 +508,6 @@ def over_seeds(values: Sequence[float] | Floats) -> Estimate:
         return Estimate(mean, n=1)
     half = float(t_upper(0.025, n - 1)) * float(np.std(values, ddof=1)) / math.sqrt(n)
     return Estimate(mean, mean - half, mean + half, n)
-
-
-def _details_html(details: Sequence[str]) -> str:
-    """The details as a collapsible element."""
-    return f"<details><summary>Details</summary>{escape(' '.join(details))}</details>" if details else ""
 
 
 def _estimate(document: dict[str, Any]) -> Estimate | None:

@@ -61,6 +61,11 @@ def _generators() -> tuple[object, ...]:
     return random.getstate(), bytes(torch.get_rng_state()), str(state)
 
 
+def _drawn() -> int:
+    """How far the GPU's generator has come."""
+    return torch.cuda.default_generators[torch.cuda.current_device()].get_offset()
+
+
 def _side_stream() -> torch.cuda.Stream:
     """A stream beside the current one. A thread that takes turns has one of its own and keeps it: the workspaces of matrix
     products belong to a stream, so graphs that were captured on the same one must not run side by side."""
@@ -214,10 +219,9 @@ class GraphedStep:
 
     def _made(self, work: Callable[[], Any]) -> _Recording:
         """``work`` as a graph, after it was tried."""
-        generator = torch.cuda.default_generators[torch.cuda.current_device()]
-        drawn = generator.get_offset()
+        drawn = _drawn()
         work()  # what a first call makes is there from now on
-        self.draws = self.draws or generator.get_offset() != drawn
+        self.draws = self.draws or _drawn() != drawn
         # Before the capture, which a refusal would leave half done; and not on a side stream: what is left of a step that
         # was broken off there (its AccumulateGrad nodes) would make later steps wait for that stream, and torch warn of it.
         with _only_kernels():

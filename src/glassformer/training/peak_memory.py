@@ -24,11 +24,13 @@ BLOCK = 512
 
 
 class LiveBytes(TorchDispatchMode):
-    """Inside the ``with``: the bytes of all storages that are alive, and the most there were at once."""
+    """Inside the ``with``: the bytes of all storages that are alive, and the most there were at once. ``add`` counts what is
+    there before."""
 
-    def __init__(self) -> None:
+    def __init__(self, block: int = BLOCK) -> None:
         super().__init__()
         self.live = self.peak = 0
+        self.block = block
         self._known: set[int] = set()
 
     def add(self, tensors: Iterable[Tensor]) -> None:
@@ -37,7 +39,7 @@ class LiveBytes(TorchDispatchMode):
             address = storage._cdata
             if address in self._known:
                 continue
-            size = -(-storage.nbytes() // BLOCK) * BLOCK
+            size = -(-storage.nbytes() // self.block) * self.block
             self._known.add(address)
             self.live += size
             self.peak = max(self.peak, self.live)

@@ -122,7 +122,7 @@ class Trainer:
             self._raise_if_stopped(state)
         self._save_for_film(state.step)
         while state.step < self.steps and not self._out_of_patience(state):
-            with self.callbacks.clock.phase(self._phase):
+            with self.callbacks.clock.phase(self._phase), self.step.uncaptured.processes.paced("step"):
                 outcome, lr_multiplier = self._take_step(state.step)
             self._phase = "steps"
             state.step += 1
@@ -190,7 +190,8 @@ class Trainer:
         if takes_turns() and not self.step.draws:
             self._let_others_work()
         for step, outcome, lr_multiplier in self._pending:
-            loss, grad_norm = float(outcome.loss), float(outcome.grad_norm)
+            with self.step.uncaptured.processes.reading():
+                loss, grad_norm = float(outcome.loss), float(outcome.grad_norm)
             own: dict[str, float] = {}
             if outcome.own is not None:
                 names = self.step.uncaptured.loss_module.own_losses

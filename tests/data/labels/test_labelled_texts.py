@@ -348,3 +348,19 @@ class TestCopies:
         assert not labels.split("test").seen.any()  # type: ignore[union-attr]
         assert labels.near_duplicates("test").count == 1
         assert sum("near-duplicates" in note for note in labels.notes) == 1
+
+
+def test_few_texts_of_each_label_are_drawn_by_the_seed(tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text("text,label\n" + "".join(f"text {n},{'rare' if n % 5 == 0 else 'common'}\n" for n in range(100)))
+    config = DataConfig(path=str(file), few=3)
+    whole, drawn = Labels(DataConfig(path=str(file))), [Labels(config.drawn_by(seed)) for seed in (0, 0, 1)]
+    first, again, other = (labels.split("train") for labels in drawn)
+    assert first.counts.tolist() == [3, 3]
+    assert first.ids == again.ids
+    assert first.ids != other.ids
+    assert set(first.ids) <= set(whole.split("train").ids)
+    assert drawn[2].split("validation").ids == whole.split("validation").ids
+    assert config.model_copy(update={"few_seed": 7}).drawn_by(1).few_seed == 7
+    with refused(DataError, "fewer-than-few"):
+        Labels(DataConfig(path=str(file), few=30))

@@ -61,7 +61,7 @@ class TestTables:
 
 
 def test_a_folder_says_how_to_train_on_it(tmp_path) -> None:
-    with pytest.raises(ConfigError, match=r"is a folder, not a recipe.*--set data\.path="):
+    with refused(ConfigError, "recipe-is-a-folder", "--set", "data.path="):
         load_recipe(tmp_path)
 
 

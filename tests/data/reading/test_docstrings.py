@@ -8,7 +8,7 @@ import pytest
 from tests.refusals import refused
 
 from glassformer.data.reading import docstrings
-from glassformer.data.reading.docstrings import docstring_corpus, docstrings_of, prose_of, python_version, source_files
+from glassformer.data.reading.docstrings import docstring_corpus, docstrings_of, prose_of, source_files
 from glassformer.foundation.errors import DataError
 
 MODULE = '''"""The module, at the top."""
@@ -79,7 +79,3 @@ def test_a_python_without_sources_is_a_sentence(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(docstrings, "source_files", list)
     with refused(DataError, "no-standard-library"):
         docstring_corpus()
-
-
-def test_the_version_is_that_of_this_python() -> None:
-    assert python_version() == ".".join(map(str, sys.version_info[:3]))

@@ -91,14 +91,16 @@ def hugging_face() -> type:
 
 class TestHuggingFaceLoader:
     @pytest.mark.parametrize("tokenizer", [BYTE, CHAR], ids=["byte", "char"])
-    def test_ten_thousand_random_strings(self, tokenizer: BPETokenizer, hugging_face: type, tmp_path: Path) -> None:
+    def test_two_thousand_random_strings(self, tokenizer: BPETokenizer, hugging_face: type, tmp_path: Path) -> None:
         tokenizer.save(tmp_path / "tokenizer.json")
         theirs = hugging_face(tokenizer_file=str(tmp_path / "tokenizer.json"))
-        texts = random_texts(10_000)
+        texts = random_texts(2_000)
         ours = load_tokenizer(tmp_path / "tokenizer.json")
-        assert [ours.encode(text) for text in texts] == theirs(texts)["input_ids"]
-        assert [tokenizer.pairs.encode(text) for text in texts] == theirs(texts)["input_ids"]
+        expected = theirs(texts)["input_ids"]
+        assert [ours.encode(text) for text in texts] == expected
+        assert [tokenizer.pairs.encode(text) for text in texts] == expected
 
+    @pytest.mark.slow
     @pytest.mark.realdata
     def test_all_of_wikitext_validation(self, hugging_face: type, tmp_path: Path, real_data: Path) -> None:
         lines = (real_data / "wikitext-2" / "valid.txt").read_text(encoding="utf-8").splitlines(keepends=True)
@@ -122,11 +124,6 @@ class TestNothingIsLost:
     def test_every_text_comes_back(self, text: str) -> None:
         assert BYTE.decode(BYTE.encode(text)) == text
 
-    @given(st.binary(max_size=60))
-    @settings(deadline=None)
-    def test_every_file_of_bytes_comes_back(self, data: bytes) -> None:
-        assert BYTE.decode_bytes(BYTE.encode_bytes(data)) == data
-
     @given(TEXT.filter(lambda text: "<|endoftext|>" not in text))
     @settings(deadline=None)
     def test_byte_lengths_add_up(self, text: str) -> None:
@@ -141,8 +138,6 @@ class TestNothingIsLost:
     def test_words_come_back_at_char_level_with_single_spaces(self) -> None:
         assert CHAR.decode(CHAR.encode("the  slower\nriver rows")) == "the slower river rows"
         assert CHAR.decode(CHAR.encode("the Ω")) == "the <unk>"
-        with refused(DataError, "not-byte-level"):
-            CHAR.encode_bytes(b"row")
 
 
 class TestFacts:
@@ -223,7 +218,7 @@ class TestMistakes:
 
     @pytest.mark.parametrize("special", [["<s>", "<s>"], [""], [" "]])
     def test_special_tokens_that_are_none(self, special: list[str]) -> None:
-        with pytest.raises(ConfigError, match="must be different names that are not blank"):
+        with refused(ConfigError, "bad-value", "special="):
             TOKENIZERS.parse({"kind": "bpe", "special": special})
 
     def test_no_text(self) -> None:

@@ -183,6 +183,7 @@ def test_progress_ends_at_the_vocabulary() -> None:
     assert told == [(356, 400), (400, 400)]
 
 
+@pytest.mark.slow
 @pytest.mark.realdata
 def test_merges_of_wikitext_are_those_of_the_library(real_data: Path) -> None:
     lines = (real_data / "wikitext-2" / "train.txt").read_text(encoding="utf-8").splitlines(keepends=True)

@@ -68,7 +68,7 @@ def test_the_settled_beginning_of_a_text_stays_whatever_follows(words: list[str]
     ids = [numbers[word] for word in words]
     whole = tokenizer.decode(ids)
     for length in range(len(ids) + 1):
-        beginning = ids[: tokenizer.settled(ids[:length])]
+        beginning = ids[: tokenizer.stable_length(ids[:length])]
         assert whole.startswith(tokenizer.decode(beginning))
         assert len(beginning) == length or "'" in words[:length]
 
@@ -76,10 +76,10 @@ def test_the_settled_beginning_of_a_text_stays_whatever_follows(words: list[str]
 def test_a_quotation_is_settled_when_it_is_closed_or_will_not_be() -> None:
     tokenizer = WordTokenizer(["the", "'", "cat", "said"])
     quoted = tokenizer.encode("the ' cat ' said")
-    assert [tokenizer.settled(quoted[:length]) for length in range(6)] == [0, 1, 1, 1, 4, 5]
+    assert [tokenizer.stable_length(quoted[:length]) for length in range(6)] == [0, 1, 1, 1, 4, 5]
     alone = [*tokenizer.encode("the '"), *tokenizer.encode("cat") * 199]
-    assert [tokenizer.settled(alone[:-1]), tokenizer.settled(alone)] == [1, 201]
-    assert tokenizer.settled([*quoted[:3], tokenizer.stop_id]) == 4
+    assert [tokenizer.stable_length(alone[:-1]), tokenizer.stable_length(alone)] == [1, 201]
+    assert tokenizer.stable_length([*quoted[:3], tokenizer.stop_id]) == 4
 
 
 def test_bytes_are_those_of_the_words_alone() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
+from tests.refusals import refused
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.model.config import ModelConfig
@@ -18,5 +18,5 @@ def test_second_head_first() -> None:
 
 
 def test_one_head_is_refused_because_nothing_would_move() -> None:
-    with pytest.raises(ConfigError, match=r"model\.merge=shift has no effect with model\.heads=1"):
+    with refused(ConfigError, "bad-value", "model.merge=shift", "model.heads=1"):
         ModelConfig.parse({"merge": "shift", "heads": 1})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.refusals import refused
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.model.config import ModelConfig
@@ -42,5 +43,5 @@ def test_biases_of_its_own() -> None:
 
 
 def test_heads_that_do_not_divide_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"model\.mixer\.kv_heads=4 must divide model\.heads=6; use one of \[1, 2, 3, 6\]"):
+    with refused(ConfigError, "bad-value", "model.mixer.kv_heads=4", "model.heads=6"):
         ModelConfig.parse({**SIZES, "mixer": {"kind": "grouped", "kv_heads": 4}})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.refusals import refused
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.model.attention_context import AttentionContext
@@ -67,5 +68,5 @@ def test_counts_what_the_public_code_counts() -> None:
 
 
 def test_rotary_positions_are_refused_because_there_is_nothing_to_turn() -> None:
-    with pytest.raises(ConfigError, match=r"has no effect with model\.mixer=synthesizer: it acts through the rotation"):
+    with refused(ConfigError, "bad-value", "model.mixer=synthesizer"):
         ModelConfig.parse({"mixer": "synthesizer", "positions": "rotary"})

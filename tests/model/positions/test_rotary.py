@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-import pytest
 import torch
+from tests.refusals import refused
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.model.config import ModelConfig
@@ -38,5 +38,5 @@ def test_keeps_lengths_and_scores_depend_on_the_distance_alone() -> None:
 
 
 def test_odd_heads_are_refused_with_the_reason() -> None:
-    with pytest.raises(ConfigError, match=r"rotary turns pairs of numbers, and a head of 3 .* has an odd one out"):
+    with refused(ConfigError, "bad-value", "rotary", "head of 3"):
         ModelConfig.parse({"width": 9, "heads": 3, "positions": "rotary"})

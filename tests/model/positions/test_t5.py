@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
+from tests.refusals import refused
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.model.config import ModelConfig
@@ -34,5 +34,5 @@ def test_bias_is_the_table_at_the_bucket() -> None:
 
 
 def test_reach_within_the_single_distances_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"model\.positions\.reach=16 must lie beyond the 16 distances"):
+    with refused(ConfigError, "bad-value", "model.positions.reach=16"):
         ModelConfig.parse({"positions": {"kind": "t5", "reach": 16}})

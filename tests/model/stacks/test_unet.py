@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
+from tests.refusals import refused
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.model.config import ModelConfig
@@ -20,5 +20,5 @@ def test_by_hand() -> None:
 
 
 def test_one_layer_has_no_mirror() -> None:
-    with pytest.raises(ConfigError, match=r"model\.layers=1"):
+    with refused(ConfigError, "bad-value", "model.layers=1"):
         ModelConfig.parse({"layers": 1, "stack": "unet"})

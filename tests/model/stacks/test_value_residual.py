@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import torch
+from tests.refusals import refused
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.model.config import ModelConfig
@@ -31,5 +31,5 @@ def test_the_values_that_attention_sees() -> None:
 
 def test_mixers_without_values_of_their_own_are_refused() -> None:
     for mixer in ("none", ["dot", {"kind": "dot", "kv_heads": 1}]):
-        with pytest.raises(ConfigError, match=r"model\.stack=value_residual"):
+        with refused(ConfigError, "bad-value", "model.stack=value_residual"):
             ModelConfig.parse({**SIZES, "mixer": mixer, "stack": "value_residual"})

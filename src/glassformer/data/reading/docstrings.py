@@ -7,6 +7,7 @@ Python versions. Only paragraphs of prose are read (no examples, signatures or t
 from __future__ import annotations
 
 import ast
+import json
 import re
 import sys
 import sysconfig
@@ -77,18 +78,16 @@ def docstring_corpus() -> str:
     return "\n\n".join(seen) + "\n"
 
 
-def library_sources() -> Iterator[tuple[str, str]]:
-    """(name, text) of the source files of the standard library, in the order of ``source_files``.
+def library_sources() -> str:
+    """The source files of the standard library as lines of JSON: name, package and text, in the order of ``source_files``.
 
     Without tables (``encodings``, ``pydoc_data``), and without files of more than ``LONGEST``: a few would outweigh all others.
     """
-    library = Path(sysconfig.get_paths()["stdlib"])
+    library, rows = Path(sysconfig.get_paths()["stdlib"]), []
     for file in source_files():
         text = file.read_text(encoding="utf-8", errors="replace")
         name = file.relative_to(library)
         if text.strip() and len(text) <= LONGEST and name.parts[0] not in ("encodings", "pydoc_data"):
-            yield name.as_posix(), text
-
-
-def python_version() -> str:
-    return ".".join(map(str, sys.version_info[:3]))
+            row = {"file": name.as_posix(), "package": name.with_suffix("").parts[0], "text": text}
+            rows.append(json.dumps(row, ensure_ascii=False) + "\n")
+    return "".join(rows)

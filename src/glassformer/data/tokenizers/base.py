@@ -91,7 +91,7 @@ class Tokenizer(ABC):
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ``ids``; an id out of range is a ``DataError``."""
 
-    def settled(self, ids: Sequence[int]) -> int:
+    def stable_length(self, ids: Sequence[int]) -> int:
         """How many of ``ids``, from the first on, have a text that no later id can change."""
         return len(ids)
 

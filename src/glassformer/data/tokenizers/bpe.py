@@ -6,7 +6,6 @@ one) is read as this kind. ``pairs`` is the readable encoding; tests hold the li
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, Literal, Self, final
@@ -22,7 +21,6 @@ from glassformer.foundation.errors import DataError
 
 UNKNOWN = "<unk>"
 _CACHED_CHARACTERS = 1 << 21  # some tens of MB
-_NOT_UTF8 = re.compile("([\udc80-\udcff]+)")  # how Python writes bytes that are no character
 
 
 @final
@@ -64,21 +62,6 @@ class BPETokenizer(FastTokenizer):
         """The bytes that were encoded; at char level with single spaces between words."""
         self.check_ids(ids)
         return self.pairs.level.join([self._bytes[token_id] for token_id in ids])
-
-    def encode_bytes(self, data: bytes) -> list[int]:
-        """Any bytes, as a file may hold them; what is not UTF-8 becomes the tokens of its single bytes."""
-        if not isinstance(self.pairs.level, ByteLevel):
-            raise DataError(
-                f"A {self.pairs.level.name}-level tokenizer encodes text, not bytes; train one with level: byte.",
-                reason="not-byte-level",
-            )
-        ids: list[int] = []
-        for index, part in enumerate(_NOT_UTF8.split(data.decode("utf-8", "surrogateescape"))):
-            if index % 2:
-                ids += [self.pairs.ids[BYTE_SIGNS[byte]] for byte in part.encode("utf-8", "surrogateescape")]
-            else:
-                ids += self.encode(part)
-        return ids
 
     def token_text(self, token_id: int) -> str:
         self.check_ids([token_id])

@@ -65,10 +65,10 @@ class MarkedTokenizer(Tokenizer):
             parts.append("".join(map(self.token_text, of_run)) if is_mark else self.inner.decode(of_run))
         return "".join(parts)
 
-    def settled(self, ids: Sequence[int]) -> int:
+    def stable_length(self, ids: Sequence[int]) -> int:
         own = range(self.inner.size, self.size)
         begin = next((at for at in range(len(ids), 0, -1) if ids[at - 1] in own), 0)  # what stands before a mark is done
-        return begin + self.inner.settled(ids[begin:])
+        return begin + self.inner.stable_length(ids[begin:])
 
     def token_text(self, token_id: int) -> str:
         self.check_ids([token_id])

@@ -120,7 +120,7 @@ def running_text(words: Sequence[str]) -> str:
     return "".join(parts)
 
 
-def settled_words(words: Sequence[str]) -> int:
+def stable_words(words: Sequence[str]) -> int:
     """How many of the words, from the first on, ``running_text`` writes the same whatever follows: a ' waits for another."""
     opened = False
     for number, word in enumerate(words):

@@ -42,8 +42,8 @@ class TwoTokenizers(Tokenizer):
     def decode(self, ids: Sequence[int]) -> str:
         return self.source.decode(ids)
 
-    def settled(self, ids: Sequence[int]) -> int:
-        return self.source.settled(ids)
+    def stable_length(self, ids: Sequence[int]) -> int:
+        return self.source.stable_length(ids)
 
     def token_text(self, token_id: int) -> str:
         return self.source.token_text(token_id)

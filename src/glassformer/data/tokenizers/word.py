@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from glassformer.data.tokenizers.base import TOKENIZERS, Progress, Tokenizer, TokenizerConfig
-from glassformer.data.tokenizers.treebank import LONGEST_WORD, RULES, cut_run, running_text, settled_words
+from glassformer.data.tokenizers.treebank import LONGEST_WORD, RULES, cut_run, running_text, stable_words
 from glassformer.foundation.errors import DataError
 
 PAD, UNK, START, STOP = "<pad>", "<unk>", "<start>", "<stop>"
@@ -77,11 +77,11 @@ class WordTokenizer(Tokenizer):
                 documents[-1].append(self._texts[token_id])
         return "\n".join(running_text(words) for words in documents if words)
 
-    def settled(self, ids: Sequence[int]) -> int:
+    def stable_length(self, ids: Sequence[int]) -> int:
         begin = next((at for at in range(len(ids), 0, -1) if ids[at - 1] == self.stop_id), 0)
         silent = (self.start_id, self.pad_id)
         places = [at for at in range(begin, len(ids)) if ids[at] not in silent and ids[at] < self.size]
-        certain = settled_words([self._texts[ids[at]] for at in places])
+        certain = stable_words([self._texts[ids[at]] for at in places])
         return len(ids) if certain == len(places) else places[certain]
 
     def token_text(self, token_id: int) -> str:

@@ -115,9 +115,7 @@ def _seeds(count: int) -> str:
 
 
 def _verdicts(study: Study) -> list[Block]:
-    """The verdicts, and folded the statistics behind each."""
-    rows: list[list[Cell]] = [[one.variant, " ".join(one.details)] for one in study.verdicts if one.details]
-    details = [Fold("The statistics behind each verdict", [Table(["change", "details"], rows)])] if rows else []
+    """The verdicts, and what else differs."""
     differing: list[list[Cell]] = [
         [one.variant, found.text, found.base, found.own] for one in study.verdicts for found in one.conditions
     ]
@@ -129,7 +127,6 @@ def _verdicts(study: Study) -> list[Block]:
         Heading("Verdicts"),
         _verdict_list(study),
         *(beside if differing else []),
-        *details,
         *(Paragraph(one.sentence) for one in study.worth),
         *(Paragraph(note) for note in study.notes),
     ]

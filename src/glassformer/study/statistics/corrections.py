@@ -9,11 +9,11 @@ fixed random numbers. A first study without looks needs no simulation.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from glassformer.foundation.distributions import Floats, t_two_sided, t_upper
 from glassformer.foundation.errors import ConfigError
@@ -45,13 +45,24 @@ def study_share(number: int) -> float:
     return FIRST_STUDY if number < 2 else (1.0 - FIRST_STUDY) / (number * (number - 1))
 
 
-def holm(p: npt.ArrayLike) -> Floats:
+def holm(p: Sequence[float]) -> list[float]:
     """Holm's (1979) corrected p values: the family-wise level at which each would just be significant."""
-    p_ = np.asarray(p, dtype=np.float64)
-    order = np.argsort(p_, kind="stable")
-    corrected = np.empty_like(p_)
-    corrected[order] = np.minimum(np.maximum.accumulate(p_[order] * np.arange(len(p_), 0, -1)), 1.0)
-    return corrected
+    ratios, _ = over_boundaries(p, lambda at, left: 1.0 / left, len(p))
+    return [min(1.0, ratio) for ratio in ratios]
+
+
+def over_boundaries(p: Sequence[float], boundary: Callable[[int, int], float], count: int) -> tuple[list[float], list[int]]:
+    """Holm's method: each p over its boundary (significant where at most 1), and its rank.
+
+    The smallest against ``boundary(which, count)``, the next against that for one hypothesis fewer, and so on; none is more
+    significant than one before it.
+    """
+    order = sorted(range(len(p)), key=lambda at: p[at] / boundary(at, count))
+    ratios, ranks, worst = [0.0] * len(p), [0] * len(p), 0.0
+    for rank, at in enumerate(order):
+        worst = max(worst, p[at] / boundary(at, count - rank))
+        ratios[at], ranks[at] = worst, rank
+    return ratios, ranks
 
 
 @dataclass(frozen=True)

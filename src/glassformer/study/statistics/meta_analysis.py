@@ -21,7 +21,8 @@ from glassformer.foundation.metrics import Metric
 from glassformer.study.history.ledger import Earlier
 from glassformer.study.reporting import wording
 from glassformer.study.statistics.corrections import ALPHA, EXPLORATORY, FIRST_STUDY, holm
-from glassformer.study.statistics.verdict import Verdict, Word
+from glassformer.study.statistics.evidence import Word
+from glassformer.study.statistics.verdict import Verdict
 
 FEWEST_SETS = 3  # two texts leave one degree of freedom: only a huge effect would be significant
 

@@ -34,6 +34,7 @@ def task(label: str, folder: Path, *plugins: Path) -> Task:
     return Task("nothing", label, {"cwd": str(folder), "plugins": [str(plugin) for plugin in plugins]})
 
 
+@pytest.mark.slow
 def test_a_study_by_jobs_gives_the_numbers_of_one_process(recipe: dict[str, Any], tmp_path: Path) -> None:
     recipe["training"] |= {"steps": 6}
     vary = {"model.positions": ["none"]}
