@@ -151,8 +151,8 @@ def provenance() -> str:
     return "\n".join(
         [
             "## Where the figures come from\n",
-            "The commit is the one that the record names, or else the one that brought its values in. Commit 39f13428 judged "
-            "the older studies again, from the same runs: their intervals are of that commit.\n",
+            "The commit is the one that the record names, or else the one that brought its values in. Older studies were judged "
+            "again later, from the same runs; their intervals are of the last commit that changed the record.\n",
             *rows,
             "",
         ]
