@@ -38,7 +38,7 @@ settings, out = json.loads(sys.argv[1]), sys.argv[2]
 unchecked = CheckReport("not checked")
 run = gf.train("docstrings-char", set=settings, out=out, checked=unchecked)
 run.evaluation(checked=unchecked)
-print(run.metrics()[-1]["seconds"])
+print(run.records()[-1]["seconds"])
 """
 
 

@@ -1,6 +1,9 @@
-"""The diagnosis on runs that its rules were not made from: 14 planted faults, 12 sound runs, each seconds of CPU.
+"""The diagnosis on runs that its rules were not made from: two batches of planted faults and sound runs, seconds of CPU each.
 
-    python bench/diagnosis.py FOLDER [NAME]... [--json FILE]
+    python bench/diagnosis.py FOLDER [NAME]... [--batch first|second] [--json FILE]
+
+The first batch (14 and 12) was used to mend rules. The second (12 and 12) was written down before any of its runs was made; it
+reads real text where there is some: tinyshakespeare, sst2 and speeches, under GLASSFORMER_DATA.
 
 Prints what each run got, and at the end how many faults got their code and how many sound runs a warning. Rules and the runs
 that they were made from: src/glassformer/runs/diagnosis.py, tests/runs/planted_runs.py.
@@ -136,6 +139,98 @@ SOUND: dict[str, dict[str, Any]] = {
 }
 
 
+def of_set(name: str, **changes: Any) -> dict[str, Any]:
+    """A decoder of one of the real texts, with other parts than the first batch."""
+    parts = {"model__positions": "rotary", "model__feedforward": "gated", **changes}
+    return recipe("second.txt", **parts) | {"data": {"set": name}}
+
+
+def of_table(file: str, objective: str, **changes: Any) -> dict[str, Any]:
+    """An encoder of a table; ``changes`` as for ``recipe``."""
+    return recipe(file, objective=objective, **changes)
+
+
+def write_second() -> None:
+    """Tables and texts of the second batch. Real sentences where there are some."""
+    draw = np.random.default_rng(17)
+    root = Path(os.environ.get("GLASSFORMER_DATA", "."))
+    reviews = [line.split(" ", 1) for line in (root / "sst2" / "train.txt").read_text(encoding="utf-8").splitlines()]
+    speeches = [
+        line.split("\t") for line in (root / "speeches" / "train_classify.tsv").read_text(encoding="utf-8").splitlines()
+    ]
+    plays = (root / "tinyshakespeare" / "input.txt").read_text(encoding="utf-8")
+    words, weights = [f"w{at}" for at in range(30)], draw.normal(size=30)
+
+    def table(rows: list[tuple[str, str]]) -> list[str]:
+        return ["label\ttext", *(f"{label}\t{text}" for label, text in rows)]
+
+    def number(chosen: np.ndarray) -> float:
+        return float(weights[chosen].sum() + 0.3 * draw.normal())
+
+    drawn = [draw.integers(0, 30, 6) for _ in range(900)]
+    counted = [(f"{number(chosen):.2f}", " ".join(words[at] for at in chosen)) for chosen in drawn]
+    several = [(";".join(sorted({"abc"[at % 3] for at in chosen[:2]})), text) for chosen, (_, text) in zip(drawn, counted)]
+    names = [f"{one} {two}" for one in ("Ann", "Bob", "Cyd", "Dan", "Eve") for two in ("Moss", "Hall", "Reed", "Park")]
+    letter = "Dear {}, your parcel {} has left our house in Elm Road and will reach you on day {} of this month. Kind regards."
+    uneven = [(label, text) for label, text in speeches if label == "0" or draw.random() < 0.3]
+    files = {
+        "shifted.tsv": table([(reviews[at - 1][0], reviews[at][1]) for at in range(1, 201)]),
+        "reviews.tsv": table([(label, text) for label, text in reviews[:400]]),
+        "same.tsv": table([("no", text) for _, text in reviews[:800]] + [("yes", reviews[801][1])]),
+        "counted.tsv": table(counted),
+        "several.tsv": table(several),
+        "uneven.tsv": table([uneven[at] for at in draw.permutation(len(uneven))[:900]]),
+        "act.txt": [line for line in plays[:20_000].splitlines() if line],
+        "letters.txt": [letter.format(draw.choice(names), draw.integers(1000, 9999), draw.integers(1, 29)) for _ in range(700)],
+        "packed.txt": ["".join(draw.choice(list("ABCDEFGHIJKLMNOPQRSTUVWXYZ+/0123456789"), 60)) for _ in range(700)],
+    }
+    for name, lines in files.items():
+        Path(name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+BROKEN = {"diverged", "worse-than-uniform", "unstable", "flat", "one-class"}
+PLANTED_2: dict[str, tuple[dict[str, Any], set[str]]] = {
+    "Shakespeare, Muon at 30": (of_set("tinyshakespeare", training__optimizer="muon", training__lr=30.0, **CONSTANT), BROKEN),
+    "Shakespeare, SGD at 1e-4": (of_set("tinyshakespeare", training__optimizer="sgd", training__lr=1e-4), {"flat"}),
+    "twenty kilobytes of Shakespeare": (
+        recipe("act.txt", model__width=96, model__layers=2, training__steps=900, evaluation__every=60, **CONSTANT),
+        {"overfitting"},
+    ),
+    "labels of the line before": (
+        of_table("shifted.tsv", "labels", model__layers=2, training__steps=400, **CONSTANT),
+        {"overfitting", "flat"},
+    ),
+    "reviews validated on themselves": (of_table("reviews.tsv", "labels", data__validation="reviews.tsv"), {"same-text"}),
+    "one label but for one text": (of_table("same.tsv", "labels"), {"constant-data"}),
+    "numbers, rate 1e-8": (of_table("counted.tsv", "regression", training__lr=1e-8), {"flat"}),
+    "several labels, AdamW at 3": (of_table("several.tsv", "multilabel", training__lr=3.0, **CONSTANT), BROKEN),
+    "random letters": (recipe("packed.txt"), {"flat"}),
+    "a form letter 700 times": (recipe("letters.txt", training__steps=900, evaluation__every=60), {"too-good", "same-text"}),
+    "weight decay 1000": (of_set("tinyshakespeare", training__weight_decay=1000.0, training__lr=1e-2), BROKEN),
+    "words, 40 steps": (
+        of_set("speeches", tokenizer={"kind": "word", "min_count": 2}, training__steps=40, evaluation__every=4, **CONSTANT),
+        {"still-learning"},
+    ),
+}
+SOUND_2: dict[str, dict[str, Any]] = {
+    "Shakespeare, characters": of_set("tinyshakespeare", training__steps=900, evaluation__every=60),
+    "Shakespeare, schedule-free": of_set("tinyshakespeare", training__optimizer="schedule_free", **CONSTANT),
+    "Shakespeare, mean of weights": of_set("tinyshakespeare", training__average="ema"),
+    "Shakespeare, Mamba-2": of_set("tinyshakespeare", model__mixer="mamba2", model__positions="learned"),
+    "speeches, words": of_set("speeches", tokenizer={"kind": "word", "min_count": 2}, training__label_smoothing=0.1),
+    "speeches, T5 spans": of_set("speeches", tokenizer={"kind": "word", "min_count": 2}, objective={"kind": "spans"}),
+    "numbers": of_table("counted.tsv", "regression"),
+    "several labels": of_table("several.tsv", "multilabel"),
+    "uneven classes": of_table("uneven.tsv", "labels", training__lr=1e-3, training__steps=200, model__dropout=0.3),
+    "balanced classes": of_table(
+        "uneven.tsv", "labels", training__lr=1e-3, training__steps=200, model__dropout=0.3, data__class_weights="balanced"
+    ),
+    "reviews, twelve texts a step": of_table("reviews.tsv", "labels", training__batch_size=12, training__steps=60),
+    "numbers in words": on_pairs(training__steps=900, evaluation__every=60),
+}
+BATCHES = {"first": (PLANTED, SOUND, write_data), "second": (PLANTED_2, SOUND_2, write_second)}
+
+
 def codes_of(name: str, values: dict[str, Any]) -> list[str]:
     out = Path("runs") / "".join(sign if sign.isalnum() else "-" for sign in name)
     with contextlib.suppress(Diverged):
@@ -143,20 +238,20 @@ def codes_of(name: str, values: dict[str, Any]) -> list[str]:
     return [one.code for one in diagnosis_of(RunDirectory(out))]
 
 
-def main(folder: Path, wanted: list[str], file: Path | None) -> None:
+def main(folder: Path, wanted: list[str], batch: str, file: Path | None) -> None:
+    faults, sound, write = BATCHES[batch]
     folder.mkdir(parents=True, exist_ok=True)
     os.chdir(folder)
-    write_data()
-    runs = {name: (values, want) for name, (values, want) in PLANTED.items()} | {
-        name: (one, set()) for name, one in SOUND.items()
-    }
-    found = {name: codes_of(name, values) for name, (values, _) in runs.items() if not wanted or name in wanted}
-    for name, codes in found.items():
-        print(f"{'planted' if name in PLANTED else 'sound':8} {name:34} {', '.join(codes) or '-'}", flush=True)
-    planted = {name: set(codes) for name, codes in found.items() if name in PLANTED}
-    right = sum(bool(codes & PLANTED[name][1]) for name, codes in planted.items())
-    warned = [name for name, codes in found.items() if name in SOUND and set(codes) - {"still-learning"}]
-    noted = [name for name, codes in found.items() if name in SOUND and codes == ["still-learning"]]
+    write()
+    found: dict[str, list[str]] = {}
+    for name, values in ({name: values for name, (values, _) in faults.items()} | sound).items():
+        if not wanted or name in wanted:
+            found[name] = codes_of(name, values)
+            print(f"{'planted' if name in faults else 'sound':8} {name:34} {', '.join(found[name]) or '-'}", flush=True)
+    planted = {name: set(codes) for name, codes in found.items() if name in faults}
+    right = sum(bool(codes & faults[name][1]) for name, codes in planted.items())
+    warned = [name for name, codes in found.items() if name in sound and set(codes) - {"still-learning"}]
+    noted = [name for name, codes in found.items() if name in sound and codes == ["still-learning"]]
     print(f"{right} of {len(planted)} planted faults got their code; of {len(found) - len(planted)} sound runs {len(warned)}")
     print(f"got a warning ({', '.join(warned) or '-'}) and {len(noted)} the note still-learning ({', '.join(noted) or '-'}).")
     if file is not None:
@@ -167,6 +262,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*")
+    parser.add_argument("--batch", choices=list(BATCHES), default="first")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    main(given.folder.resolve(), given.names, None if given.json is None else given.json.resolve())
+    main(given.folder.resolve(), given.names, given.batch, None if given.json is None else given.json.resolve())

@@ -1,21 +1,28 @@
 """The runs of docs/exercises that need a GPU -> one JSON document: optimizers, a grid, names, words.
 
-    python bench/exercises.py --out FOLDER [--encoder FOLDER] [--steps N] [JOB ...]
+    python bench/exercises.py --out FOLDER [--encoder FOLDER] [--jobs N] [--steps N] [JOB ...]
 
 Jobs: ``optimizers`` and ``grid`` (need --encoder, all-MiniLM-L6-v2 or another), ``names``, ``synthesizer``, ``words``; by
-default all that can be run. GLASSFORMER_DATA has sst2, names and wikitext-2. ``--steps``: cut every training short, for a try.
+default all that can be run. GLASSFORMER_DATA has sst2, names and wikitext-2. ``--jobs``: runs of the grid at once. ``--steps``:
+cut every training short, for a try. What is done stands in FOLDER/exercises.json; a job that fails is named there, and the
+others are run.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
+import subprocess
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import glassformer as gf
-from glassformer.foundation.files import write_json
+from glassformer.foundation.files import write_atomically, write_json
+from glassformer.foundation.runtime import choose_device, device_name
 
 RATE = {"adamw": 5e-5, "sgd": 5e-5, "adagrad": 5e-5}
 
@@ -30,7 +37,7 @@ def optimizers(out: Path, encoder: str, steps: int | None) -> dict[str, Any]:
     for name, rate in RATE.items():
         settings = {"model.folder": encoder, "training.optimizer": name, "training.lr": rate, **shortened(steps)}
         run = gf.train("sst2-exercise", set=settings, out=out / "optimizers" / name)
-        kept = [record for record in run.metrics() if "validation_accuracy" in record]
+        kept = [record for record in run.records() if "validation_accuracy" in record]
         found[name] = {
             key: [record[key] for record in kept]
             for key in ("step", "train_loss", "train_accuracy", "validation_loss", "validation_accuracy")
@@ -43,15 +50,14 @@ def optimizers(out: Path, encoder: str, steps: int | None) -> dict[str, Any]:
     return found
 
 
-def grid(out: Path, encoder: str, steps: int | None) -> dict[str, Any]:
-    """All cells of the exercise's grid, the chosen one, and dev opened once for it."""
+def grid(out: Path, encoder: str, steps: int | None, jobs: int | None) -> dict[str, Any]:
+    """All cells of the exercise's grid by accuracy on a tenth of the training file; then dev is opened once by the best."""
     tune = {"training.batch_size": [64, 128, 256], "training.lr": [1e-4, 5e-5, 1e-5], "training.epochs": [2, 5]}
-    settings = {"model.folder": encoder, "checkpoint.every": 10_000}
+    settings: dict[str, Any] = {"data.validation": None, "model.folder": encoder, "checkpoint.every": 10_000}
     if steps is not None:
-        tune, settings = {"training.lr": [1e-4, 5e-5]}, {**settings, **shortened(steps)}
-    study = gf.compare(
-        "sst2-exercise", set={"data.validation": None, **settings}, tune={"grid": tune, "seeds": 2}, seeds=2, out=out / "grid"
-    )
+        tune, settings = {"training.lr": [1e-3, 3e-2]}, {**settings, **shortened(steps)}
+    search = {"grid": tune, "seeds": 2}
+    study = gf.compare("sst2-exercise", set=settings, tune=search, seeds=2, metric="accuracy", jobs=jobs, out=out / "grid")
     best = study.runs()[0]
     accuracy = {split: best.evaluate(split).metrics["accuracy"].to_dict() for split in ("train", "validation", "test:dev")}
     return {"cells": study.tuning_table, "best": accuracy, "openings": best.directory.openings()}
@@ -60,14 +66,29 @@ def grid(out: Path, encoder: str, steps: int | None) -> dict[str, Any]:
 def names(out: Path, steps: int | None, mixer: str = "dot") -> dict[str, Any]:
     """Pretrained, fine-tuned and asked, and without pretraining, with the exercise's rows and settings (S2.1 to S2.4)."""
     part = {"model.mixer": mixer, **shortened(steps)}
+    label = {"dot": "vanilla"}.get(mixer, mixer)
+    scratch_epochs = {"training.epochs": 75, **part}
+    found: dict[str, Any] = {}
+
+    def asked(name: str, run: gf.Run) -> None:
+        """Exact answers about the people of dev, and the two files that are handed in."""
+        evaluation = run.evaluate("test:dev")
+        baselines = {key: one["exact_match"].to_dict() for key, one in evaluation.baselines.items() if "exact_match" in one}
+        found[name] = {"dev": evaluation.metrics["exact_match"].to_dict(), "baselines": baselines}
+        for split, file in {"dev": "dev.tsv", "test": "test_inputs.tsv"}.items():
+            answers = run.ask(run.questions(Path(os.environ["GLASSFORMER_DATA"]) / "names" / file))
+            write_atomically(out / f"{label}.{name}.{split}.predictions", "".join(f"{one.answer}\n" for one in answers))
+        print(mixer, name, evaluation.metrics["exact_match"], flush=True)
+
+    scratch = gf.train("names-finetune-exercise", set={**scratch_epochs, "init_from": None}, out=out / f"scratch-{mixer}")
+    asked("nopretrain", scratch)
+    began = time.monotonic()
     parent = gf.train("names-pretrain-exercise", set={**part, "evaluation.every": None}, out=out / f"pretrain-{mixer}")
     tuned = gf.train("names-finetune-exercise", set={**part, "init_from": str(parent.folder)}, out=out / f"tuned-{mixer}")
-    epochs = {"training.epochs": 75, **part}
-    scratch = gf.train("names-finetune-exercise", set={**epochs, "init_from": None}, out=out / f"scratch-{mixer}")
-    return {
-        name: run.evaluate("test:dev").metrics["exact_match"].to_dict()
-        for name, run in {"pretrained": tuned, "without pretraining": scratch}.items()
-    }
+    found["seconds of pretraining and tuning"] = round(time.monotonic() - began, 1)
+    found["parameters"] = sum(weight.numel() for weight in tuned.model.parameters())
+    asked("pretrain", tuned)
+    return found
 
 
 def words(out: Path, steps: int | None) -> dict[str, Any]:
@@ -84,11 +105,12 @@ def words(out: Path, steps: int | None) -> dict[str, Any]:
     return found
 
 
-def main(given: list[str] | None = None) -> None:
+def main(given: list[str] | None = None) -> dict[str, Any]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("jobs", nargs="*")
+    parser.add_argument("names", metavar="JOB", nargs="*")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--encoder")
+    parser.add_argument("--jobs", type=int)
     parser.add_argument("--steps", type=int)
     asked = parser.parse_args(given)
     out, steps, encoder = asked.out, asked.steps, asked.encoder
@@ -98,17 +120,32 @@ def main(given: list[str] | None = None) -> None:
         "words": lambda: words(out, steps),
     }
     if encoder is not None:
-        with_encoder = {"optimizers": optimizers, "grid": grid}
-        jobs |= {name: lambda job=job: job(out, encoder, steps) for name, job in with_encoder.items()}  # type: ignore[misc]
-    document: dict[str, Any] = {"seconds": {}}
-    for name in asked.jobs or jobs:
+        jobs["optimizers"] = lambda: optimizers(out, encoder, steps)
+        jobs["grid"] = lambda: grid(out, encoder, steps, asked.jobs)
+    if unknown := {*asked.names} - {*jobs}:
+        parser.error(f"no such job, or it needs --encoder: {', '.join(sorted(unknown))}")
+    git = shutil.which("git")
+    answer = subprocess.run([git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False) if git else None
+    commit = answer.stdout.strip() if answer and answer.returncode == 0 else None
+    document: dict[str, Any] = {
+        "commit": commit,
+        "steps": steps,
+        "machine": device_name(choose_device("auto")),
+        "seconds": {},
+        "failed": {},
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    for name in asked.names or jobs:
         began = time.monotonic()
-        document[name] = jobs[name]()
+        try:
+            document[name] = jobs[name]()
+        except Exception as error:  # the other jobs go on; what went wrong stands in the document
+            traceback.print_exc()
+            document["failed"][name] = str(error)
         document["seconds"][name] = round(time.monotonic() - began, 1)
         write_json(out / "exercises.json", document)
         print(name, document["seconds"][name], "s", flush=True)
-        if name not in ("optimizers", "grid"):
-            print(document[name], flush=True)
+    return document
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ TOLERANCES = {"baselines": {"rel_tol": 1e-3, "abs_tol": 1e-3}, "verdicts": {"rel
 
 def measured(run: Run) -> dict[str, Any]:
     """What is compared of a short run."""
-    validated = any(key.startswith("validation") for record in run.metrics() for key in record)
+    validated = any(key.startswith("validation") for record in run.records() for key in record)
     evaluation = run.evaluate(None if validated else "train", allow_leaks=True)
     writes = "causality" in run.recipe.objective.laws
     return {
@@ -179,11 +179,10 @@ def verdicts(file: Path) -> dict[str, Any]:
         weights=values.weights,
         labels=plan.seed_numbers,
         blocks=values.blocks,
+        groups=values.groups,
         base_labels=plan.bank,
     )
-    rows = [
-        {key: value for key, value in one.to_dict().items() if key not in ("sentence", "details", "headline")} for one in found
-    ]
+    rows = [{key: value for key, value in one.to_dict().items() if key not in ("sentence", "headline")} for one in found]
     return {"verdicts": rows, "base": values.seed_values[BASE].tolist()}
 
 

@@ -60,7 +60,7 @@ def boolq_rates(out: Path, encoder: str) -> dict[str, Any]:
     for name, (rate, epochs) in RATES.items():
         settings = {"model.folder": encoder, "training.lr": rate, "training.epochs": epochs, "training.schedule": "constant"}
         run = gf.train("boolq-minilm", set={**settings, "checkpoint.every": 10000}, out=out / "runs" / f"boolq-{name}")
-        curve = [record["validation_accuracy"] for record in run.metrics() if "validation_accuracy" in record]
+        curve = [record["validation_accuracy"] for record in run.records() if "validation_accuracy" in record]
         found[name] = {"lr": rate, "epochs": epochs, "curve": curve, **figures(run.evaluate("test:dev"))}
     return found
 

@@ -85,7 +85,7 @@ def try_settings(
             "seconds": time.monotonic() - started,
             "parameters": sum(tensor.numel() for tensor in run.model.parameters()),
             "metrics": {metric: one.to_dict() for metric, one in evaluation.metrics.items()},
-            "curve": {r["step"]: r["validation_exact_match"] for r in run.metrics() if "validation_exact_match" in r},
+            "curve": {r["step"]: r["validation_exact_match"] for r in run.records() if "validation_exact_match" in r},
         }
         print(f"{name}: {evaluation.metrics['exact_match']} in {found[name]['seconds']:.0f} s", flush=True)
         write_json(out, {"what": "settings tried on held-out people", "set": dict(changes), "settings": found})

@@ -95,7 +95,7 @@ def trained(recipe: str, changes: Mapping[str, Any], seed: int, folder: Path, *,
         "metrics": {name: one.to_dict() for name, one in evaluation.metrics.items()},
         "baselines": {name: {m: f.to_dict() for m, f in of.items()} for name, of in evaluation.baselines.items()},
         "signatures": evaluation.details.get("signatures", {}),
-        "curve": {r["step"]: r["validation_loss"] for r in run.metrics() if "validation_loss" in r},
+        "curve": {r["step"]: r["validation_loss"] for r in run.records() if "validation_loss" in r},
         "translations": [one.text for one in found],
         "references": list(items.targets),
     }

@@ -3,25 +3,39 @@
     python docs/make_exercises.py
 
 An item has a question, the commands that answer it, an answer with our figures (``FILE#path``, as in systems.yaml) and a result
-of one line. Commands are run by tests/docs/test_systems_commands.py; those under ``refused`` must be refused. Trains nothing.
+of one line. Commands are run by tests/docs/test_systems_commands.py; those under ``refused`` must be refused. ``prints``: what
+the answer quotes from the output of its own commands. ``missing``: a file that is not to be had, and the line that uses it.
+``short``: what was run only in a short form. ``with_record``: other fields for an item once a record is there. ``cells``: a
+grid as a table. ``records`` says by what, when and where each record was made. Trains nothing.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from make_systems import DOCS, filled
+from make_systems import DOCS, MEASUREMENTS, filled, record, shown
 
+from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.yaml_text import parse_yaml
 
 ROWS, FOLDER = DOCS / "exercises.yaml", DOCS / "exercises"
 NOTE = "<!-- written by docs/make_exercises.py from docs/exercises.yaml -->\n"
 
 
+def document() -> dict[str, Any]:
+    found: dict[str, Any] = parse_yaml(ROWS.read_text(encoding="utf-8"), str(ROWS))
+    return found
+
+
 def exercises() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = parse_yaml(ROWS.read_text(encoding="utf-8"), str(ROWS))["exercises"]
+    found: list[dict[str, Any]] = document()["exercises"]
+    for item in (item for exercise in found for item in exercise["items"]):
+        more = item.pop("with_record", None)
+        if more and (MEASUREMENTS / more.pop("file")).is_file():
+            item |= more
     return found
 
 
@@ -39,12 +53,41 @@ def lines(item: dict[str, Any]) -> list[str]:
     return [*item.get("run", ()), *(f"{line}   # refused: exit code 2" for line in item.get("refused", ()))]
 
 
+def records(item: dict[str, Any]) -> list[str]:
+    """The files in docs/measurements that an item's figures come from."""
+    return list(dict.fromkeys(str(reference).partition("#")[0] for reference in item.get("figures", {}).values()))
+
+
+def cells(tried: list[dict[str, Any]]) -> str:
+    """Every setting of a grid with its metric over the tuning seeds; the chosen one is bold."""
+    keys = [*tried[0]["set"]]
+    metric = next(name for name in tried[0] if name not in ("variant", "set", "chosen"))
+    rows = ["| " + " | ".join([*(key.split(".")[-1] for key in keys), metric]) + " |", "|---" * (len(keys) + 1) + "|"]
+    for one in tried:
+        shows = [
+            *(f"{one['set'][key]:g}" for key in keys),
+            shown(Estimate.from_dict(one[metric]), percent=metric == "accuracy"),
+        ]
+        rows.append("| " + " | ".join(f"**{text}**" if one["chosen"] else text for text in shows) + " |")
+    return "\n".join(rows)
+
+
+def state(item: dict[str, Any]) -> str:
+    """What stands behind an answer: a short run, a record, the command's own output, or an argument."""
+    if item.get("short"):
+        return "short form"
+    return "measured" if records(item) else "printed" if "prints" in item else "explained"
+
+
 def entry(item: dict[str, Any]) -> str:
     commands = "\n".join(lines(item))
     pictures = [f"![{Path(name).stem}](../pictures/{name})" for name in item.get("pictures", ())]
-    missing = [f"*Not here: {item['missing']}.*"] if "missing" in item else []
-    answer = filled(item, item["answer"])
-    return "\n\n".join([f"## {heading(item)}", f"```\n{commands}\n```", answer, *missing, *pictures]) + "\n"
+    notes = [f"*Not here: {item['missing']}.*"] if "missing" in item else []
+    notes += [f"*Short form: {item['short']}.*"] if item.get("short") else []
+    links = ", ".join(f"[{Path(name).stem}](../measurements/{name})" for name in records(item))
+    notes += [f"Figures: {links} ([how](index.md#where-the-figures-come-from))."] if links else []
+    answer = filled(item, item["answer"]) + ("\n\n" + cells(record(item["cells"])) if "cells" in item else "")
+    return "\n\n".join([f"## {heading(item)}", f"```\n{commands}\n```", answer, *notes, *pictures]) + "\n"
 
 
 def page(exercise: dict[str, Any]) -> str:
@@ -54,29 +97,66 @@ def page(exercise: dict[str, Any]) -> str:
     )
 
 
+STATES = """| state | means |
+|---|---|
+| measured | the figures are in a record; [the last table](#where-the-figures-come-from) says how each was made |
+| printed | the command prints what the answer quotes, and a test compares the two |
+| explained | a written answer; the command shows the thing itself |
+| short form | run, but not at the exercise's length; the answer says what was left out |
+
+"Needs a file": weights or a text could not be had offline; the answer names the line that uses them.
+"""
+
+
 def index() -> str:
-    """Every item in one line: question, first command, result."""
+    """Every item in one line: question, first command, result, state; then how each record was made."""
     all_items = [item for exercise in exercises() for item in exercise["items"]]
-    missing = [item for item in all_items if "missing" in item]
+    counts = Counter(map(state, all_items))
+    listed = ", ".join(f"{number} {name}" for name, number in counts.most_common())
+    absent = sum("missing" in item for item in all_items)
     parts = [
         NOTE + "# The exercises, question by question\n",
-        f"{len(all_items)} questions of six exercises about the Transformer, each with a command and a result; the question "
-        "links to the whole answer. Every command is run by a test in a short form. Figures of ours carry a 95 % interval and "
-        "come from [measurements](../measurements); [the summary](../systems.md) compares them with what was published.\n",
-        "Set `GLASSFORMER_DATA` to the folder with the data (`glassformer data list`). "
-        f"{len(missing)} items need weights or a file that could not be had offline; each names the line that uses them.\n",
+        f"{len(all_items)} questions of six exercises about the Transformer, each with a command and a result: {listed}. "
+        f"{absent} need a file. The question links to the whole answer. A test runs every command in a short form. Figures of "
+        "ours carry a 95 % interval; [the summary](../systems.md) compares them with what was published.\n",
+        "Set `GLASSFORMER_DATA` to the folder with the data (`glassformer data list`). Commands of a page use the runs of "
+        "commands above them.\n",
+        STATES,
     ]
     for exercise in exercises():
-        rows = ["| question | command | result |", "|---|---|---|"]
+        rows = ["| question | command | result | state |", "|---|---|---|---|"]
         for item in exercise["items"]:
             command = lines(item)[0].replace("|", "\\|")
             more = f" (+{len(lines(item)) - 1})" if len(lines(item)) > 1 else ""
-            absent = " *(not here: see the answer)*" if "missing" in item else ""
             result = filled(item, item["result"]).replace("|", "\\|").replace("<", "&lt;")
             question = heading(item).replace("|", "\\|")
-            rows.append(f"| [{question}]({exercise['page']}.md#{anchor(item)}) | `{command}`{more} | {result}{absent} |")
+            link = f"[{question}]({exercise['page']}.md#{anchor(item)})"
+            absent_file = ", needs a file" if "missing" in item else ""
+            rows.append(f"| {link} | `{command}`{more} | {result} | {state(item)}{absent_file} |")
         parts += [f"## [{exercise['title']}]({exercise['page']}.md)\n", "\n".join(rows) + "\n"]
-    return "\n".join(parts)
+    return "\n".join([*parts, provenance()])
+
+
+def used_records() -> dict[str, dict[str, str]]:
+    """How each record was made that an item shows a figure of."""
+    shown_here = {name for exercise in exercises() for item in exercise["items"] for name in records(item)}
+    return {name: made for name, made in document()["records"].items() if name in shown_here}
+
+
+def provenance() -> str:
+    """The records behind the figures: what made them, where and when, and the commit that brought their values in."""
+    rows = ["| record | made by | on | commit |", "|---|---|---|---|"]
+    for name, made in used_records().items():
+        rows.append(f"| [{Path(name).stem}](../measurements/{name}) | {made['by']} | {made['where']} | {made['commit']} |")
+    return "\n".join(
+        [
+            "## Where the figures come from\n",
+            "The commit is the one that the record names, or else the one that brought its values in. Older studies were judged "
+            "again later, from the same runs; their intervals are of the last commit that changed the record.\n",
+            *rows,
+            "",
+        ]
+    )
 
 
 def pages() -> dict[Path, str]:

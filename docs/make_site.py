@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import posixpath
 import re
@@ -51,7 +52,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Leads links out of docs/ to pages of the site."""
     here = page.file.src_uri
     at = {page: source for source, page in AT_ROOT.items()}.get(here, f"docs/{here}")
-    if here.startswith("source/"):
+    if here.endswith(".ipynb.md"):
+        at = here.removeprefix("source/").removesuffix(".md")
+    elif here.startswith("source/"):
         return markdown
 
     def led(match: re.Match[str]) -> str:
@@ -91,8 +94,20 @@ def source_page(path: str) -> str:
         )
         return f"---\nsearch:\n  exclude: true\n---\n# {path}/\n\n" + "".join(f"- `{name}`\n" for name in names)
     text = (ROOT / path).read_text(encoding="utf-8")
+    if path.endswith(".ipynb"):
+        return f"---\nsearch:\n  exclude: true\n---\n{notebook(path, json.loads(text))}"
     language = LANGUAGES.get(Path(path).suffix, "text")
     return f"---\nsearch:\n  exclude: true\n---\n# {path}\n\n````{language}\n{text}````\n"
+
+
+def notebook(path: str, document: dict[str, Any]) -> str:
+    """A notebook's cells as they stand in Jupyter: text, and code to run."""
+    parts = [f"The notebook `{path}`, to read; to run it: `jupyter notebook {path}`.\n"]
+    for cell in document["cells"]:
+        code = "".join(cell["source"])
+        kind, code = ("bash", code.removeprefix("%%bash\n")) if code.startswith("%%bash") else ("python", code)
+        parts.append(code if cell["cell_type"] == "markdown" else f"```{kind}\n{code.rstrip()}\n```\n")
+    return "\n".join(parts)
 
 
 def commands() -> str:

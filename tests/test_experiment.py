@@ -84,7 +84,7 @@ def test_what_a_run_leaves_behind(tiny, tmp_path) -> None:
     assert {"torch", "python", "threads", "device", "precision", "data", "recipe_fingerprint", "weight_decay"} <= set(
         environment
     )
-    records = run.metrics()
+    records = run.records()
     assert [record["step"] for record in records if "loss" in record] == [1, 2, 3, 4, 5, 6]
     assert [record["step"] for record in records if "validation_loss" in record] == [3, 6]
 
@@ -138,7 +138,7 @@ def test_going_on_to_more_steps(tiny, tmp_path) -> None:
     train(tiny, set={"training.steps": 10}, out=tmp_path / "long")
     assert last_sums(tmp_path / "short") == last_sums(tmp_path / "long")
     assert run.recipe.training.steps == 10
-    steps = [record["step"] for record in run.metrics() if "loss" in record]
+    steps = [record["step"] for record in run.records() if "loss" in record]
     assert steps == list(range(1, 11))
 
 
@@ -330,7 +330,7 @@ def test_a_model_that_does_not_fit_is_a_sentence(tiny, tmp_path) -> None:
 def test_no_validation_split_no_evaluation(tiny, tmp_path) -> None:
     run = train(tiny, set={"data.split.validation": 0.0}, out=tmp_path / "run")
     assert run.summary()["validation_loss"] is None
-    assert not [record for record in run.metrics() if "validation_loss" in record]
+    assert not [record for record in run.records() if "validation_loss" in record]
 
 
 def test_sentences_reach_whoever_watches(tiny, tmp_path) -> None:

@@ -37,7 +37,7 @@ def test_what_one_sees(trained) -> None:
     assert run.recipe.model.width == 12
     summary = run.summary()
     assert (summary["step"], summary["steps"], summary["tainted"]) == (12, 12, False)
-    assert summary["validation_loss"] == pytest.approx(run.metrics()[-1]["validation_loss"])
+    assert summary["validation_loss"] == pytest.approx(run.records()[-1]["validation_loss"])
     assert repr(run).startswith(f"Run({str(trained)!r}, finished at step 12, validation loss ")
     assert json.loads(json.dumps(summary)) == summary
 

@@ -4,7 +4,7 @@ from glassformer.figures.curves import Curve, Points, learning_curves
 from glassformer.figures.save import save_figure
 
 run = gf.load("runs/overfitted")
-rows = run.metrics()
+rows = run.records()
 train = Points.of(*zip(*[(row["step"], row["loss"]) for row in rows if "loss" in row]))
 validation = Points.of(*zip(*[(row["step"], row["validation_loss"]) for row in rows if "validation_loss" in row]))
 save_figure(learning_curves([Curve("", train, validation)]), "runs/curves.svg")

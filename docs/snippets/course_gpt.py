@@ -8,7 +8,7 @@ from glassformer.figures.save import save_figure
 run = gf.load("runs/first")
 measured = run.evaluate()
 levels = {name: figures["loss"].value for name, figures in measured.baselines.items()}
-told = {0: levels.pop("untrained")} | {row["step"]: row["validation_loss"] for row in run.metrics() if "validation_loss" in row}
+told = {0: levels.pop("untrained")} | {row["step"]: row["validation_loss"] for row in run.records() if "validation_loss" in row}
 curve = Points.of(list(told), list(told.values()))
 save_figure(learning_curves([Curve("", validation=curve)], baselines=levels), "runs/gpt.svg")
 

@@ -105,7 +105,7 @@ def prepare_data(
     objective = recipe.objective
     tokenizer = tokenizer_for(recipe) if tokenizer is None else tokenizer
     return prepare_parts(
-        recipe.data,
+        recipe.data.drawn_by(recipe.seed),
         tokenizer,
         reads=objective.reads,
         judged_on=objective.judged_on,

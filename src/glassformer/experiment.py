@@ -48,6 +48,7 @@ from glassformer.foundation.errors import (
     Diverged,
     GlassformerError,
     Interrupted,
+    OtherProcessFailed,
     OutOfMemory,
     RunError,
     UsageError,
@@ -125,6 +126,7 @@ def train(
     threads: int | None = None,
     recheck: bool = True,
     planned_flops: float = 0.0,
+    measure: bool = False,
     clock: Stopwatch | None = None,
     samples: int = 0,
     note: str | None = None,
@@ -140,6 +142,7 @@ def train(
     ``samples``: tokens to generate at every evaluation. A model that fails a check (sees later tokens, other rows, padding) is
     not trained; ``allow_leaks`` trains it, every figure marked tainted. ``recheck=False`` accepts an earlier check of the same
     architecture and build, ``checked`` is the report of one. ``planned_flops``: of the whole study, so that compiling can pay.
+    ``measure``: counts memory and FLOPs of a few steps while they are taken, for a study.
     ``processes``: trains on so many processes of this machine (docs/scale.md); by default this one alone, or those that
     torchrun started.
     """
@@ -365,19 +368,24 @@ def train(
                 if remark is not None:
                     say_once(remark)
 
+        gathered: dict[str, Tensor] | None = None
+
         def gather() -> None:
-            """Where the network is cut over the processes, ``network`` becomes what they trained."""
+            """Where the network is cut over the processes, ``network`` becomes what they trained. Rank 0 may then look at it
+            alone (samples, maps), so the averages are gathered here too."""
+            nonlocal gathered
             if shards is not None:
                 shards.gather()
+                gathered = optimizers.averaged()
 
         def evaluate() -> dict[str, float]:
             gather()
-            with optimizers.evaluating(network):
+            with optimizers.evaluating(network, gathered):
                 return _validation(network, data, recipe, stop, group)
 
         def film(at: int) -> None:
             gather()
-            with optimizers.evaluating(network):
+            with optimizers.evaluating(network, gathered):
                 group.once(lambda: save_snapshot(folder, at, saved_tensors(network)))
 
         def on_save(written: Path) -> None:
@@ -388,7 +396,7 @@ def train(
 
         def save(state: TrainingState) -> None:
             gather()
-            with optimizers.evaluating(network) as trained:
+            with optimizers.evaluating(network, gathered) as trained:
                 tensors, memory = saved_tensors(network), {name: whole(one) for name, one in optimizers.tensors().items()}
                 memory |= trained
                 if group.place.world > 1:  # a device that miscalculates is named instead of saved
@@ -402,11 +410,11 @@ def train(
                 group.once(write)
 
         def sample(length: int) -> str | None:
-            with optimizers.evaluating(network):
+            with optimizers.evaluating(network, gathered):
                 return _sample(network, data, recipe, length)
 
         def maps() -> Figure | None:
-            with optimizers.evaluating(network):
+            with optimizers.evaluating(network, gathered):
                 return _attention_maps(this_run, network)
 
         def say_sample() -> None:
@@ -431,6 +439,7 @@ def train(
             checkpoint=recipe.checkpoint,
             stop=stop,
             film_steps=film_steps(recipe.checkpoint.film, steps) if recipe.checkpoint.film else (),
+            measure=measure,
             callbacks=Callbacks(
                 evaluate=evaluate if "validation" in data.names else None,
                 record=record,
@@ -579,7 +588,10 @@ def _require_folder_seen(folder: RunDirectory, processes: Processes) -> None:
     until = time.monotonic() + FOLDER_APPEARS
     while not folder.lock_file.exists() and time.monotonic() < until:
         time.sleep(0.1)
-    if not folder.lock_file.exists():
+    seen = folder.lock_file.exists()
+    if processes.largest(int(not seen)) and seen:
+        raise OtherProcessFailed("Another machine does not see the folder of this run.", code=RunError.exit_code)
+    if not seen:
         raise RunError(
             f"{folder.root} is not seen on {platform.node()}, where process {processes.place.rank} runs; choose a folder that "
             "all machines share with --out.",

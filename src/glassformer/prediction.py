@@ -19,6 +19,7 @@ from glassformer.data.labels.label_batches import EncodedTexts, encoded_texts, i
 from glassformer.data.labels.labelled_texts import LabelledTexts, unlabelled_texts
 from glassformer.data.reading.corpus import Target
 from glassformer.data.tokenizers.base import Tokenizer
+from glassformer.evaluation.abstaining import Answer
 from glassformer.evaluation.decision import MOST_UNKNOWN, Reference, tempered
 from glassformer.evaluation.token_losses import evaluating
 from glassformer.foundation.errors import UsageError
@@ -111,6 +112,18 @@ class Prediction:
             return {"labels": list(self.labels), **seen, "probabilities": self.probabilities}
         answer = {"label": self.label, "confidence": self.confidence, "abstained": self.abstained}
         return {**answer, **seen, "probabilities": self.probabilities}
+
+    def as_answer(self, text: str) -> Answer:
+        """What ``ask`` says of a text. Of several labels the confidence is that of all decisions together, and the alternatives
+        are single labels; a number has none."""
+        every = sorted(self.probabilities.items(), key=lambda one: -one[1])
+        if self.value is not None:
+            return Answer(text, f"{self.value:.6g}", None, unlike=self.unlike)
+        if self.labels is not None:
+            sure = float(np.prod([chance if name in self.labels else 1 - chance for name, chance in every]))
+            return Answer(text, ", ".join(self.labels) or "no label", sure, False, tuple(every), unlike=self.unlike)
+        (best, _), *others = every
+        return Answer(text, best, self.confidence, self.abstained, tuple(others), unlike=self.unlike)
 
     def columns(self) -> dict[str, Any]:
         """The columns that a table gets."""

@@ -84,6 +84,8 @@ class Recipe(Config):
             needed["data.split.stratify=true"] = ("labels",)
         if data.class_weights != "none":
             needed[f"data.class_weights={data.class_weights}"] = ("labels", "multilabel")
+        if data.few is not None:
+            needed[f"data.few={data.few}"] = ("labels",)
         if data.label_separator is not None:
             needed[f"data.label_separator={data.label_separator!r}"] = ("multilabel",)
         if isinstance(data.label_column, list):

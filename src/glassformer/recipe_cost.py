@@ -17,6 +17,7 @@ from glassformer.data.data_kinds import PreparedData
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher, duration
 from glassformer.foundation.runtime import choose_runtime
+from glassformer.model import kernels
 from glassformer.model.accounting import Cost
 from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recipe
 from glassformer.training.optimizer_set import OptimizerSet, optimizer_bytes
@@ -105,10 +106,8 @@ class Plan:
             ("gradients", in_megabytes(self.cost.gradient_bytes)),
             ("optimizer state", in_megabytes(self.optimizer_bytes)),
             ("activations of one micro-batch", in_megabytes(self.cost.activation_bytes)),
-            ("memory in all", in_megabytes(self.total_bytes)),
+            ("memory at the peak of a step", in_megabytes(self.total_bytes if self.peak_bytes is None else self.peak_bytes)),
         ]
-        if self.peak_bytes is not None:
-            facts.append(("memory at the peak of a step", f"{in_megabytes(self.peak_bytes)} (in the precision it runs in)"))
         if self.seconds is not None and self.step_seconds is not None:
             about = "at least" if self.at_least else "about"
             how = "matrix products timed here" if self.at_least else "steps timed here, evaluations not counted"
@@ -207,7 +206,7 @@ def peak_memory(recipe: Recipe, data: PreparedData) -> int | None:
     batches = batches_of(recipe, data)
     largest = max((batches.batch(number) for number in range(BATCHES_SEEN)), key=lambda batch: batch.numel)
     try:
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(), kernels.switched_off():
             with mode:  # some optimizers make their state at once
                 step = training_step(recipe, network, runtime)  # type: ignore[arg-type]
             return peak_bytes(step, largest, mode)

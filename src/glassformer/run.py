@@ -120,14 +120,14 @@ class Run:
         """The runs whose weights this one started from, the nearest first."""
         return list(self.directory.read_environment().get("ancestry", []))
 
-    def metrics(self) -> list[dict[str, Any]]:
-        """Every record of the run, in order."""
+    def records(self) -> list[dict[str, Any]]:
+        """Every record of the run, in order: a step's, an evaluation's."""
         return MetricsLog(self.directory.metrics_file).read(self._say_once)
 
-    def frame(self) -> pandas.DataFrame:
+    def metrics(self) -> pandas.DataFrame:
         """The records as a pandas DataFrame, a row per step: the validation metrics of a step stand beside its loss."""
         by_step: dict[int, dict[str, Any]] = {}
-        for record in self.metrics():
+        for record in self.records():
             by_step.setdefault(record["step"], {}).update(record)
         return frame_of(list(by_step.values()))
 
@@ -274,7 +274,10 @@ class Run:
         split, notes = split or "validation", tuple[str, ...]()
         if data is not None:
             kind = data_kind(self.recipe.objective.judged_on)
-            name, items = str(data), kind.of_file(self.tokenizer, data, self.recipe.data, record=self._data_record)
+            name, items = (
+                str(data),
+                kind.of_file(self.tokenizer, data, self.recipe.data.drawn_by(self.recipe.seed), record=self._data_record),
+            )
         else:
             name, items, notes = split, self.data.split(split), tuple(self.data.notes)
             if checkpoint == "best" and split == "validation":
@@ -505,7 +508,7 @@ class Run:
 
         ``beams``: width of the beam search; the other beams come as ``alternatives``. ``abstain_below``: answer "I don't
         know" below this confidence. ``abstain``: do so by the rule that evaluation fitted (``abstain_rule``): the person was
-        probably not in the training data.
+        probably not in the training data. A classifier answers as ``predict`` does.
         """
         if abstain and abstain_below is not None:
             raise UsageError(
@@ -523,7 +526,12 @@ class Run:
         tools = assembly.tools_for(self.recipe, self.tokenizer)
         if remark := objective.remark_on(items, tools):
             self._say_once(remark)
-        return objective.ask(self._answering_model(checkpoint), items, tools, options)
+        if objective.ask_reads not in KINDS:
+            return objective.ask(self._answering_model(checkpoint), items, tools, options)
+        predictor = self.predictor(checkpoint)
+        below, _ = predictor.threshold(abstain_below=abstain_below)
+        found = predictor.predict(items.texts, pairs=items.pairs, abstain_below=below)
+        return [one.as_answer(items.text_of(at)) for at, one in enumerate(found)]
 
     def _answering_model(self, which: str | int = "last") -> Network:
         """The unmodified model of a checkpoint on its device; the last one is cached."""

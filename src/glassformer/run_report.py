@@ -139,7 +139,7 @@ def run_page(run: Run, *, watch: Watcher = SILENT) -> Page:
 
 def _curves(run: Run, evaluation: Evaluation | None, metric: Metric) -> list[Block]:
     """The training metric with the validation metric, one picture for each; by epoch where training counts epochs."""
-    records = run.metrics()
+    records = run.records()
     keys = [key for key in dict.fromkeys(key for record in records for key in record) if key.startswith(VALIDATION)]
     names = list(dict.fromkeys(["loss", metric.name, *(key.removeprefix(VALIDATION) for key in keys)]))
     per_epoch, described = epochs_of(run), {one.name: one for one in run.recipe.objective.metrics}
@@ -219,7 +219,7 @@ def _levels(evaluation: Evaluation | None, name: str) -> dict[str, float]:
 def _cost(run: Run, cost: Cost) -> list[Block]:
     rows: list[list[Cell]] = [[part.name, part.copies, part.parameters, part.forward_flops] for part in cost.parts]
     rows.append(["all", None, cost.parameters, cost.forward_flops])
-    evaluations = [record for record in run.metrics() if "seconds" in record]
+    evaluations = [record for record in run.records() if "seconds" in record]
     facts: dict[str, Cell] = {
         "FLOPs of one step (forward and backward)": cost.step_flops * run.recipe.training.accumulate,
         "bytes of weights": cost.weight_bytes,

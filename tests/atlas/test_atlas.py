@@ -255,3 +255,112 @@ def test_a_portion_writes_whole_cells_and_goes_on(small: Atlas) -> None:
     assert [one.problem for one in records.trials.values()] == [None] * 4
     found = {one.row.name: one.word for one in cells(small, records) if (one.text, one.size) == ("wikitext-2", "XS")}
     assert (found["swiglu"], found["control-expert-choice"], found["gelu"]) == ("not decided", "invalid", "open")
+
+
+class Made(Portion):
+    """Runs nothing: the loss of a job is a function of it."""
+
+    machine, code = MACHINE, "first"
+    ran: list[Job]
+
+    def loss(self, job: Job) -> float:
+        return 2.0 + (job.seed % 7) / 1000 + (np.log2(job.rate) - {"swiglu": 2.0}.get(job.row, 0.2)) ** 2 / 50
+
+    def _name_machine(self) -> None:
+        self.ran, self._machine = [], self.machine
+        self._write({"k": "machine", "id": self.machine, "about": {"device": "made", "code": self.code}})
+        self._write({"k": "text", "text": "", "documents": "d", "weights": WEIGHTS})
+
+    def _prepare(self, jobs: object) -> None:
+        return None
+
+    def _inspected(self, job: Job, answer: dict[str, object]) -> None:
+        key = {"row": job.row, "size": job.size, "base": job.base, "machine": self._machine}
+        self._facts[job.row, job.size, job.base] = {"leak": None, "check": None}
+        self._write({"k": "variant", **key, "parameters": 10, "step_flops": 10, "leak": None})
+
+    def _outcome(self, job: Job, folder: Path) -> dict[str, object]:
+        self.ran.append(job)
+        return {"values": np.full(len(WEIGHTS), self.loss(job)), "documents": "d", "problem": None}
+
+
+class Later(Made):
+    machine, code = "n" * 12, "second"
+
+
+class Other(Later):
+    def loss(self, job: Job) -> float:
+        return super().loss(job) + 0.001
+
+
+def made_portion(kind: type[Made], atlas: Atlas, records: Records, minutes: float | None = None) -> Made:
+    return kind(
+        atlas, records, io.StringIO(), lambda logs: InlineExecutor(lambda task: {"status": "finished"}), minutes=minutes
+    )
+
+
+@pytest.fixture
+def staged() -> Atlas:
+    """One stage: two texts, two rows that are tuned and one that is not; a bank of eight."""
+    texts, rows = ["wikitext-2", "boolq-passages"], ["swiglu", "gelu", "placebo-copy"]
+    stage = ATLAS.protocol.stages[0].model_copy(
+        update={"texts": texts, "rows": rows, "tune": [BASELINE, "swiglu", "gelu"], "families": []}
+    )
+    found = replace(ATLAS, protocol=ATLAS.protocol.model_copy(update={"stages": [stage], "bank": 8}))
+    found.__dict__.pop("families", None)
+    return found
+
+
+def test_row_by_row_its_rate_curve_and_then_whole_cells(staged: Atlas) -> None:
+    records = Records()
+    portion = made_portion(Made, staged, records)
+    portion.run()
+    order = list(dict.fromkeys((job.row, job.area, job.text) for job in portion.ran))
+    wiki, boolq = "wikitext-2", "boolq-passages"
+    own = [[(row, "tuning", wiki), (row, "trial", wiki), (row, "trial", boolq)] for row in (BASELINE, "swiglu", "gelu")]
+    assert order == [*own[0], *own[1], *own[2], ("placebo-copy", "trial", wiki), ("placebo-copy", "trial", boolq)]
+    rates = {row: sorted({job.rate for job in portion.ran if job.row == row and job.area == "tuning"}) for row, *_ in order}
+    assert rates["gelu"] == [0.5, 1.0, 2.0]
+    assert rates["swiglu"] == [0.5, 1.0, 2.0, 4.0, 8.0]  # its best rate was at the edge
+    assert {job.rate for job in portion.ran if (job.row, job.area) == ("swiglu", "trial")} == {4.0}
+    assert len(portion.ran) == 12 + 16 + 20 + 12 + 12 + 12 + 12
+    again = made_portion(Made, staged, records)
+    again.run()
+    assert again.ran == []
+
+
+def test_records_of_other_code_stand_where_the_baseline_has_the_same_bits(staged: Atlas) -> None:
+    records = Records()
+    made_portion(Made, staged, records).run()
+    more = staged.protocol.stages[0].model_copy(update={"rows": ["swiglu", "layer-norm"], "tune": [BASELINE, "swiglu"]})
+    later = replace(staged, protocol=staged.protocol.model_copy(update={"stages": [more]}))
+    before = dict(records.trials)
+    same = made_portion(Later, later, records)
+    same.run()
+    assert [(job.row, job.seed) for job in same.ran[:2]] == [(BASELINE, 1000)] * 2  # one run on each text
+    assert {job.row for job in same.ran[2:]} == {"layer-norm"}  # no rate curve, and not swiglu, again
+    found = {one.row.name: one for one in cells(later, records) if (one.text, one.size) == ("wikitext-2", "XS")}
+    assert (found["layer-norm"].word, found["swiglu"].word, found["placebo-copy"].word) == ("same", "same", "same")
+    assert len(found["layer-norm"].baseline) == 8
+    assert found["layer-norm"].parameters == 1.0
+
+    records.trials = before
+    different = made_portion(Other, later, records)
+    different.run()
+    assert sum(job.row == BASELINE for job in different.ran) == 16
+    assert {job.row for job in different.ran} == {BASELINE, "swiglu", "layer-norm"}
+    assert "tuning" not in {job.area for job in different.ran}  # a rate is a choice and stands
+
+
+def test_a_cell_that_other_code_has_begun_is_run_whole(staged: Atlas) -> None:
+    records = Records()
+    made_portion(Made, staged, records).run()
+    records.trials = {
+        key: one
+        for key, one in records.trials.items()
+        if (one.job.row, one.job.text) != ("gelu", "wikitext-2") or one.job.area == "tuning" or one.job.seed < 3
+    }
+    later = made_portion(Later, staged, records)
+    later.run()
+    assert [job.seed for job in later.ran if job.row == "gelu"] == list(range(6))
+    assert next(one for one in cells(staged, records) if one.row.name == "gelu" and one.text == "wikitext-2").word != "open"

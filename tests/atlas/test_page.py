@@ -107,7 +107,8 @@ def test_single_rows_are_run_from_nothing_at_the_rates_of_the_records(tmp_path: 
     assert run(["atlas", "run", "--row", "lion", "--text", "wikitext-2", "--out", str(tmp_path / "cell.jsonl")]) == 0
     (portion,), known = seen, Records.load([records_folder()])
     assert not portion.records.trials
-    (jobs,) = portion._cells([("lion", "wikitext-2", "XS", "modern")], None, None)
+    plans = portion._cells([("lion", "wikitext-2", "XS", "modern")], None, None)
+    jobs = [job for plan in plans for batch in plan.batches for job in batch]
     assert {job.row: job.rate for job in jobs} == {name: rate_of(ATLAS, known, name) for name in (BASELINE, "lion")}
     assert base_rate(ATLAS, known) != 1.0
 

@@ -98,8 +98,6 @@ def test_a_study_live(open_page, server, folder, picture) -> None:
     page.locator(".verdicts").get_by_text("not decided", exact=True).first.wait_for()
     expect(page.locator(".verdicts li")).to_have_count(2)
     page.get_by_alt_text(re.compile("Differences with intervals")).wait_for()
-    page.get_by_text("The statistics behind each verdict").click()
-    expect(page.get_by_role("columnheader", name="details")).to_have_count(1)
     picture(page, "study")
     trial = page.get_by_role("link", name=re.compile("seed-0: finished")).first
     if not trial.is_visible():  # folded since the page was opened, or open: that does not change by itself
@@ -450,11 +448,13 @@ def test_the_server_killed_and_started_again(open_page, server, folder) -> None:
 @pytest.mark.parametrize("width", [390, 1280])
 def test_every_part_fits_and_is_labelled(open_page, server, width, picture) -> None:
     page = open_page(width=width, height=844, color_scheme="dark" if width == 390 else "light")
-    for tab in [*TABS, "run/letters"]:
+    for tab in [*TABS, "walk/letters", "run/letters"]:
         page.goto(server.at(tab))
         if tab in TABS:
             page.locator(f'nav [href="#/{tab}"][aria-current=page]').wait_for()
             page.get_by_role("heading", level=1).wait_for()
+        elif tab == "walk/letters":
+            expect(page.locator("[data-step]").last).to_be_visible()  # its steps, not only their layers
         else:
             page.get_by_role("heading", name="letters", level=1).wait_for()
         expect(page.locator("main .state[role=status]")).to_have_count(0)  # all that was being loaded is there

@@ -254,7 +254,7 @@ def test_every_record_of_an_unjudged_run_is_tainted(tmp_path, monkeypatch) -> No
         train(recipe, out=tmp_path / "one")
     run = train(recipe, out=tmp_path / "two", allow_leaks=True)
     assert "could not be judged" in (run.tainted or "")
-    assert all(record["tainted"] for record in run.metrics())
+    assert all(record["tainted"] for record in run.records())
 
 
 def test_a_step_that_only_differs_is_refused_with_the_way_to_the_plain_one() -> None:

@@ -269,8 +269,8 @@ class TestOnTheWayIn:
 
     def test_samples_change_nothing(self, tiny, tmp_path) -> None:
         plain, shown = gf.train(tiny, out=tmp_path / "a"), gf.train(tiny, out=tmp_path / "b", samples=5)
-        assert [record["loss"] for record in plain.metrics() if "loss" in record] == (
-            [record["loss"] for record in shown.metrics() if "loss" in record]
+        assert [record["loss"] for record in plain.records() if "loss" in record] == (
+            [record["loss"] for record in shown.records() if "loss" in record]
         )
 
     def test_notes_and_csv(self, cli, tiny_file, tmp_path) -> None:

@@ -46,7 +46,7 @@ def test_the_last_record_is_what_an_evaluation_finds(name: str, tmp_path: Path, 
     for at, recipe in enumerate(_recipes(name, tmp_path)):
         training = {"training": {"steps": 6, "batch_size": 11, "lr": 0.01}, "evaluation": {"every": 3}}
         run = gf.train({**recipe, **training}, out=tmp_path / f"run-{at}", recheck=False)
-        recorded = [record for record in run.metrics() if record["step"] == 6][-1]
+        recorded = [record for record in run.records() if record["step"] == 6][-1]
         figures = {key.removeprefix("validation_"): value for key, value in recorded.items() if key.startswith("validation_")}
         found = run.evaluate().metrics
         judged = {key: value for key, value in figures.items() if key in found}

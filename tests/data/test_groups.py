@@ -10,6 +10,7 @@ from tests.refusals import refused
 from glassformer.assembly import prepare_data
 from glassformer.data.config import DataConfig
 from glassformer.data.groups import groups_of
+from glassformer.data.reading.named_sets import find_set
 from glassformer.foundation.errors import ConfigError, DataError
 from glassformer.knowledge.questions import Questions
 from glassformer.recipe import Recipe
@@ -75,3 +76,71 @@ def test_questions_belong_to_their_person():
         "Ann Lee",
         "Bob Ray",
     )
+
+
+@pytest.fixture
+def sets(tmp_path, monkeypatch):
+    """Small files in the form of the real sets."""
+    monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path))
+    rows = [
+        {"question": f"is {at} odd", "title": f"t{at % 4}", "answer": bool(at % 2), "passage": f"passage {at % 6}"}
+        for at in range(24)
+    ]
+    for name, own in (("train", rows), ("dev", [{**row, "passage": f"a {row['passage']}"} for row in rows])):
+        (tmp_path / "boolq").mkdir(exist_ok=True)
+        (tmp_path / "boolq" / f"{name}.jsonl").write_text("\n".join(json.dumps(row) for row in own))
+    articles = "".join(f" \n = Article {at} = \n \n one line\n another line\n = = Section = = \n a third\n" for at in range(3))
+    (tmp_path / "wikitext-2").mkdir()
+    for name in ("train", "valid"):
+        (tmp_path / "wikitext-2" / f"{name}.txt").write_text(articles)
+    return tmp_path
+
+
+def test_questions_of_boolq_belong_to_their_title(sets):
+    own = recipe({"set": "boolq", "split": {"validation": 0.5}}, objective="labels")
+    data = prepare_data(own)
+    for split in ("validation", "test:dev"):
+        items = data.split(split)
+        expected = [f"t{int(text.split()[1]) % 4}" for text in items.texts]
+        assert groups_of(items, own.data) == tuple(expected)
+    # asked for by the recipe: the recipe's word counts
+    by_passage = own.data.model_copy(update={"group": "passage"})
+    assert set(groups_of(items, by_passage)) == {f"a passage {at}" for at in range(6)}
+
+
+def test_passages_keep_the_title_they_stand_under_first(sets):
+    own = recipe({"set": "boolq-passages", "document": "line"})
+    items = prepare_data(own).split("validation")
+    assert [own_text(items, number, own) for number in range(6)] == [f"a passage {at}" for at in range(6)]
+    assert groups_of(items, own.data) == ("t0", "t1", "t2", "t3", "t0", "t1")
+
+
+def test_lines_of_wikitext_belong_to_their_article(sets):
+    own = recipe({"set": "wikitext-2", "document": "line"})
+    items = prepare_data(own).split("validation")
+    groups = groups_of(items, own.data)
+    assert items.num_documents == 15
+    assert [groups.index(group) for group in groups] == [0] * 5 + [5] * 5 + [10] * 5
+    whole = recipe({"set": "wikitext-2"})  # articles are its documents: each is a group of its own
+    assert groups_of(prepare_data(whole).split("validation"), whole.data) is None
+
+
+def test_what_a_set_says_holds_for_its_own_files_alone(sets, tmp_path):
+    (tmp_path / "mine.txt").write_text("one line\nanother line\n")
+    own = recipe({"set": "wikitext-2", "document": "line", "validation": str(tmp_path / "mine.txt")})
+    assert groups_of(prepare_data(own).split("validation"), own.data) is None
+
+
+def test_files_of_the_standard_library_belong_to_their_package():
+    rows = find_set("standard-library").train.files[0].read_text(encoding="utf-8").splitlines()
+    packages = {row["file"]: row["package"] for row in map(json.loads, rows)}
+    assert packages["asyncio/tasks.py"] == packages["asyncio/queues.py"] == "asyncio"
+    assert packages["bisect.py"] == "bisect"
+
+
+@pytest.mark.realdata
+def test_the_real_files_say_what_belongs_together():
+    own = recipe({"set": "boolq"}, objective="labels")
+    items = prepare_data(own).split("test:dev")
+    groups = groups_of(items, own.data)
+    assert len(groups) == len(items.texts) > len(set(groups)) > 1000

@@ -46,6 +46,24 @@ def test_every_item_has_a_command_and_every_figure_is_used(maker: ModuleType, it
         assert len(item["result"]) < 110, item["id"]
 
 
+def test_every_record_says_how_it_was_made(maker: ModuleType, items: list[dict[str, Any]]) -> None:
+    named = maker.used_records()
+    assert {*named} == {name for item in items for name in maker.records(item)}
+    assert all({*made} == {"by", "where", "commit"} for made in named.values())
+
+
+def test_a_command_uses_only_what_commands_above_it_wrote(maker: ModuleType) -> None:
+    """A reader goes down one page: every run, study and tokenizer that a command reads was written above it."""
+    for exercise in maker.exercises():
+        written: set[str] = set()
+        for item in exercise["items"]:
+            for line in item.get("run", ()):
+                out = {*re.findall(r"--(?:out|predictions|figure) (\S+)", line)}
+                read = {*re.findall(r"(?<![\w/.])(?:(?:runs|studies)/[\w-]+|tok\.json|[a-z.]+\.params)", line)} - out
+                assert read <= written, f"{item['id']}: {line}"
+                written |= out
+
+
 def test_links_and_pictures_lead_somewhere(maker: ModuleType) -> None:
     pages = maker.pages()
     for file, text in pages.items():

@@ -120,6 +120,6 @@ def test_other_names_of_attributes_give_the_same_bits(name: str, variants: Any, 
         runs.append(gf.train(values, set=settings, out=tmp_path / f"run-{number}", recheck=False))
     starts = [list(run.untrained().parameters()) for run in runs]
     assert all(torch.equal(*pair) for pair in zip(*starts, strict=True))
-    losses = [[record["loss"] for record in run.metrics() if "loss" in record] for run in runs]
+    losses = [[record["loss"] for record in run.records() if "loss" in record] for run in runs]
     assert losses[0] == losses[1]
     shutil.rmtree(tmp_path)

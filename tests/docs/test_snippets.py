@@ -59,6 +59,7 @@ TAKE_LONG = (
     "labels.sh",
     "labels_csv.sh",
     "labels_targets.sh",
+    "labels_verdicts.py",
     "parity.sh",
     "own_gru.sh",
     "altered.py",
@@ -116,4 +117,4 @@ def test_a_metric_of_ones_own_is_shown_and_judged(tmp_path: Path, monkeypatch: p
     found = run.evaluate()
     assert found.capital_loss > 0
     assert found.metrics["capital_loss"].low < found.capital_loss
-    assert any("validation_capital_loss" in record for record in run.metrics())
+    assert any("validation_capital_loss" in record for record in run.records())

@@ -167,6 +167,19 @@ def test_what_is_to_be_refused_is(line: str, place: Path, encoder: Path, monkeyp
     assert run(short(line, encoder)) == 2
 
 
+@pytest.mark.parametrize("item", [item for item in ITEMS if "prints" in item], ids=lambda item: item["id"])
+def test_what_an_answer_quotes_is_printed(
+    item: dict[str, Any], place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commands of attention by hand and of sizes, as they stand."""
+    monkeypatch.chdir(place)
+    for line in item["run"]:
+        if line.startswith("glassformer byhand") or line.endswith("--dry-run"):
+            assert run(shlex.split(line)[1:]) == 0
+    printed = capsys.readouterr().out
+    assert [quoted for quoted in item["prints"] if str(quoted) not in printed] == []
+
+
 def test_sizes_in_the_text_are_those_that_the_commands_print(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

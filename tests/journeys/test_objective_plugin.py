@@ -36,7 +36,7 @@ def test_it_is_at_most_sixty_lines() -> None:
 def test_trained_measured_checked_and_shown(parity, tmp_path) -> None:
     run = gf.train(parity, out=tmp_path / "run", plugins=[PLUGIN])
     assert run.summary()["metric"] == "accuracy"
-    assert [record["step"] for record in run.metrics() if "validation_accuracy" in record] == [3, 6]
+    assert [record["step"] for record in run.records() if "validation_accuracy" in record] == [3, 6]
     evaluation = run.evaluate()
     assert set(evaluation.baselines) == {"always odd", "untrained"}
     assert evaluation.trivial == ("always odd", "untrained")

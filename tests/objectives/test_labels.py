@@ -100,7 +100,7 @@ def test_a_run_learns_and_says_what_it_found(table: Path, tmp_path: Path) -> Non
     document = result.to_dict()
     assert document["confusion"]["labels"] == ["cat", "cow", "dog"]
     assert np.array(document["confusion"]["rows_true_columns_predicted"]).sum() == 24
-    assert {"validation_accuracy", "validation_loss"} <= set(run.metrics()[-1])
+    assert {"validation_accuracy", "validation_loss"} <= set(run.records()[-1])
     json.dumps(document)
     own = tmp_path / "own.txt"
     own.write_text("dog bark bark\n", encoding="utf-8")

@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,7 @@ def test_weights_leave_the_laws_of_the_loss_alone() -> None:
         ("multilabel", {"label_column": ["late", "price"]}, "not-a-flag"),
         ("regression", {"label_column": "text"}, "not-a-number"),
         ("labels", {"label_separator": "|"}, "setting-of-labels"),
+        ("multilabel", {"label_column": "topics", "few": 4}, "setting-of-labels"),
         ("regression", {"label_column": "price", "class_weights": "balanced"}, "setting-of-labels"),
     ],
 )
@@ -162,7 +164,13 @@ def test_several_labels_from_a_table_to_an_export(runs: dict[str, Run], tmp_path
     assert found[0].labels is not None
     assert set(found[0].probabilities) == set(TOPICS)
     assert found[0].label is None
-    assert run.ask(texts)[0].confidence is not None
+    asked = run.ask(texts)
+    assert [one.answer for one in asked] == [", ".join(one.labels or ()) or "no label" for one in found]
+    assert asked[0].confidence == pytest.approx(
+        math.prod(p if name in (found[0].labels or ()) else 1 - p for name, p in found[0].probabilities.items())
+    )
+    with refused(UsageError, "abstain-needs-one-label"):
+        run.ask(texts, abstain_below=0.5)
     with refused(UsageError, "abstain-needs-one-label"):
         run.predict(texts, precision=0.9)
     run.save_pretrained(tmp_path / "hf")
@@ -182,6 +190,7 @@ def test_a_number_from_a_table_to_an_export(runs: dict[str, Run], tmp_path: Path
     assert found[0].value is not None
     assert found[0].low is not None
     assert found[0].low < found[0].value < (found[0].high or 0)
+    assert [one.answer for one in run.ask(texts)] == [f"{one.value:.6g}" for one in found]
     assert run.ask(texts)[0].confidence is None
     run.save_pretrained(tmp_path / "hf")
     logits, config = logits_of(tmp_path / "hf", texts)
@@ -190,6 +199,41 @@ def test_a_number_from_a_table_to_an_export(runs: dict[str, Run], tmp_path: Path
     pytest.importorskip("onnxruntime")
     run.save_onnx(tmp_path / "onnx")  # compares itself with the network
     assert json.loads((tmp_path / "onnx" / "labels.json").read_text())["problem_type"] == "regression"
+
+
+def test_labels_are_given_from_the_fitted_thresholds_by_ask_as_by_predict(runs: dict[str, Run]) -> None:
+    """With thresholds no score reaches, neither gives a label; with ones that all reach, both give every one."""
+    predictor = runs["multilabel"].predictor()
+    assert predictor.reference is not None
+    for score, labels in ((1e9, ()), (-1e9, TOPICS)):
+        moved = replace(predictor.reference, thresholds_C=predictor.reference.thresholds_C * 0 + score)
+        run = gf.load(runs["multilabel"].folder)
+        run._referred = moved
+        assert set(run.predict(["w4 w6"])[0].labels or ()) == set(labels)
+        assert set(run.ask("w4 w6")[0].answer.split(", ")) == set(labels or ("no label",))
+
+
+@pytest.mark.parametrize(("objective", "column"), [("multilabel", "topics"), ("regression", "price"), ("regression", "stars")])
+def test_every_target_has_verdicts(tmp_path: Path, objective: str, column: str) -> None:
+    """A change that learns nothing is worse, whatever the target."""
+    file = table(tmp_path / "t.csv", rows=200)
+    rows = list(csv.DictReader(file.open()))
+    with file.open("w", newline="") as stream:
+        out = csv.DictWriter(stream, [*rows[0], "stars"])
+        out.writeheader()
+        out.writerows({**row, "stars": 5 - sum(int(row[topic]) for topic in TOPICS)} for row in rows)
+    data = {"path": str(file), "label_column": column, "split": {"validation": 0.4}}
+    recipe = {
+        "data": data | ({"label_separator": "|"} if objective == "multilabel" else {}),
+        "objective": objective,
+        "tokenizer": {"kind": "word", "min_count": 1},
+        "model": {"width": 16, "layers": 1, "heads": 2, "context": 16, "causal": False, "head": "classifier"},
+        "training": {"steps": 40, "batch_size": 32, "lr": 0.02, "device": "cpu"},
+    }
+    study = gf.compare(recipe, vary={"training.steps": [1]}, seeds=6, out=tmp_path / "study")
+    (verdict,) = study.verdicts
+    assert verdict.verdict == "worse"
+    assert study.metric.name == ("exact_match" if objective == "multilabel" else "scaled_mae")
 
 
 def logits_of(folder: Path, texts: list[str]) -> tuple[torch.Tensor, Any]:

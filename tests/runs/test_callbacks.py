@@ -85,7 +85,7 @@ def plain(tiny, tmp_path) -> gf.Run:
 
 
 def losses(run: gf.Run) -> list[float]:
-    return [record["loss"] for record in run.metrics() if "loss" in record]
+    return [record["loss"] for record in run.records() if "loss" in record]
 
 
 def test_tensorboard_reads_its_event_file(tiny, tmp_path, plain) -> None:

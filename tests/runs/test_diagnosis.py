@@ -50,6 +50,18 @@ def test_flat() -> None:
     assert codes(run([3.0] * 39 + [2.9], [2.9] * 10)) == []  # a few hundredths are a beginning
 
 
+def test_no_better_than_a_guess_that_reads_nothing() -> None:
+    slow, baselines = falling(2.9, 2.7, 10), {"uniform": 2.996, "unigram": 2.5, "bigram": 2.0}
+    assert codes(run(falling(3.0, 2.7), slow), baselines=baselines) == ["flat"]
+    assert codes(run(falling(3.0, 2.7), slow), baselines={**baselines, "unigram": 2.71}) == []
+    assert codes(run(falling(3.0, 2.7), [3.0 - 0.03 * at for at in range(10)]), baselines=baselines) == ["still-learning"]
+    learned_by_heart = [2.8, 2.6, 2.55, 2.7, 2.8, 2.9, 2.95, 2.95, 2.96, 2.96]
+    assert codes(run(falling(3.0, 0.1), learned_by_heart), baselines=baselines) == ["overfitting"]
+    mae = Metric("scaled_mae", "deviations", lower_is_better=True)
+    scattered = run([1.2, *[1.0] * 39], [1.1] * 10, validation_scaled_mae=[0.86] * 10)
+    assert codes(scattered, metric=mae, baselines={"mean": 0.85}, num_outputs=1) == ["flat"]
+
+
 def test_worse_than_uniform_and_unstable() -> None:
     assert codes(run([3.0, 5.0, *[4.0] * 38], [4.0] * 10)) == ["worse-than-uniform"]  # ln 20 = 2.996
     assert codes(run([3.0] * 5 + [9.0] * 10 + falling(9.0, 1.0, 25), falling(2.8, 1.1, 10))) == ["unstable"]
@@ -60,6 +72,18 @@ def test_squared_errors_of_a_few_texts_scatter() -> None:
     scattered = [1.0, 0.9, 1.7, 1.6, *falling(1.2, 0.05, 36)]
     assert codes(run(scattered, falling(1.0, 0.06, 10)), num_outputs=1) == []
     assert codes(run([1.0] * 5 + [9.0] * 10 + falling(9.0, 0.1, 25), falling(1.0, 0.06, 10)), num_outputs=1) == ["unstable"]
+
+
+def test_weighted_labels_scatter() -> None:
+    """A lucky first batch, then what three labels cost by guessing, up and down."""
+    scattered = [0.8, *[1.1 + (0.4 if at % 3 else -0.4) for at in range(20)], *falling(1.0, 0.5, 19)]
+    assert codes(run(scattered, falling(1.0, 0.6, 10)), num_outputs=3) == []
+
+
+def test_the_judged_metric_is_compared_with_its_own_baselines() -> None:
+    mae = Metric("scaled_mae", "deviations", lower_is_better=True)
+    fine = run(falling(1.0, 0.01), falling(1.0, 0.016, 10), validation_scaled_mae=falling(0.8, 0.1, 10))
+    assert codes(fine, metric=mae, baselines={"mean": 0.85, "word pairs": 0.21}, num_outputs=1) == []
 
 
 def test_diverged_says_nothing_else() -> None:

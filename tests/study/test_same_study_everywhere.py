@@ -1,7 +1,7 @@
-"""One study inline, on worker processes, on a Ray of three nodes and by submitit: the same trials and verdicts.
+"""One study inline, on worker processes, on a Ray of three nodes, by submitit and on a SLURM: the same trials and verdicts.
 
-In each the driver is killed in the middle and started again, and on Ray a node is killed, too. Nothing that was finished is
-trained again.
+In each the driver is killed in the middle and started again, and on Ray and SLURM a node is killed, too. Nothing that was
+finished is trained again.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.study.own_slurm import OwnSlurm, missing
 
 import glassformer
 from glassformer.study.study import Study
@@ -49,11 +50,22 @@ def nodes() -> Iterator[Any]:
         nodes.shutdown()
 
 
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnSlurm]:
+    """Two nodes of one core each."""
+    pytest.importorskip("submitit")
+    if missing():
+        pytest.skip(f"{missing()} is not installed (Debian: slurmctld slurmd slurm-client munge)")
+    cluster = OwnSlurm(tmp_path_factory.mktemp("slurm"))
+    yield cluster
+    cluster.close()
+
+
 class Driver:
     """``glassformer compare`` as a process of its own."""
 
-    def __init__(self, folder: Path, recipe: dict[str, Any]) -> None:
-        self.folder, self.study = folder, folder / "study"
+    def __init__(self, folder: Path, recipe: dict[str, Any], **environment: str) -> None:
+        self.folder, self.study, self.environment = folder, folder / "study", environment
         folder.mkdir()
         (folder / "mine.yaml").write_text(json.dumps(recipe))
 
@@ -74,8 +86,8 @@ class Driver:
             **os.environ,
             "PYTHONPATH": source,
             "OMP_NUM_THREADS": "1",
-            "GLASSFORMER_SUBMITIT": "local",
             "GLASSFORMER_CACHE": str(self.folder / "cache"),
+            **self.environment,
         }
         out = (self.folder / "said").open("a")
         command = [sys.executable, "-m", "glassformer", *words, *where]
@@ -103,45 +115,87 @@ def steps_of(trial: Path) -> list[int]:
     return [line["step"] for line in lines if "validation_loss" in line]
 
 
-def test_the_same_study_in_four_places_with_kills(recipe, tmp_path, nodes):
-    recipe["training"] |= {"steps": 20}
-    recipe["evaluation"], recipe["checkpoint"] = {"every": 10}, {"every": 5}
-    places = {
-        "inline": ["--on", "inline"],
-        "local": ["--on", "local", "--jobs", "2"],
-        "slurm": ["--on", "slurm", "--jobs", "2"],
-        "ray": ["--on", "ray", "--address", str(nodes.address)],
-    }
-    studies, report = {}, []
-    for name, where in places.items():
-        begun, one = time.monotonic(), Driver(tmp_path / name, recipe)
-        first = one.start(*where)
-        one.wait(first, lambda one=one: len(one.finished()) >= 4)
-        assert first.poll() is None, (one.folder / "said").read_text()[-2000:]
-        first.send_signal(signal.SIGKILL)
-        first.wait()
-        before = one.finished()
-        second = one.start(*where)
-        lost = 0
-        if name == "ray":
-            one.wait(second, lambda one=one, before=before: len(one.finished()) >= len(before) + 3)
-            node = next(node for node in nodes.list_all_nodes() if node is not nodes.head_node)
-            nodes.remove_node(node, allow_graceful=False)
-            lost = 1
-        one.wait(second, lambda: False)
-        assert second.returncode == 0, (one.folder / "said").read_text()[-2000:]
-        after = one.finished()
-        assert {trial: after[trial] for trial in before} == before  # what was finished was not touched
-        assert len(after) == TRIALS
-        assert all(steps_of(one.study / trial) == [10, 20] for trial in after)  # every step once, also where it was resumed
-        studies[name] = Study.load(one.study)
-        report.append(f"{name}: {len(before)} of {TRIALS} when killed, {lost} node lost, {time.monotonic() - begun:.0f} s")
-    print("\n".join(report))
-    inline = studies.pop("inline")
-    for study in studies.values():
-        assert [one.to_dict() for one in study.verdicts] == [
-            {**one.to_dict(), "sentence": other.sentence, "details": list(other.details)}
-            for one, other in zip(inline.verdicts, study.verdicts)
-        ]  # sentences name the command, and so the folder
-        for variant in ("base", "model.positions=none"):
-            assert study.seed_values(variant).tolist() == inline.seed_values(variant).tolist()
+def small(recipe: dict[str, Any]) -> dict[str, Any]:
+    training = recipe["training"] | {"steps": 20}
+    return {**recipe, "training": training, "evaluation": {"every": 10}, "checkpoint": {"every": 5}}
+
+
+def run_with_kills(one: Driver, *where: str, disturb: Callable[[subprocess.Popen[str]], None] = lambda driver: None) -> Study:
+    """The driver is killed after four trials and started again; ``disturb`` is called when three more have ended."""
+    begun, first = time.monotonic(), one.start(*where)
+    one.wait(first, lambda: len(one.finished()) >= 4)
+    assert first.poll() is None, (one.folder / "said").read_text()[-2000:]
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    before = one.finished()
+    second = one.start(*where)
+    one.wait(second, lambda: len(one.finished()) >= len(before) + 3)
+    disturb(second)
+    one.wait(second, lambda: False)
+    assert second.returncode == 0, (one.folder / "said").read_text()[-2000:]
+    after = one.finished()
+    assert {trial: after[trial] for trial in before} == before  # what was finished was not touched
+    assert len(after) == TRIALS
+    assert all(steps_of(one.study / trial) == [10, 20] for trial in after)  # every step once, also where it was resumed
+    print(f"{' '.join(where[:2])}: {len(before)} of {TRIALS} when killed, {time.monotonic() - begun:.0f} s in all")
+    return Study.load(one.study)
+
+
+def assert_same(study: Study, inline: Study) -> None:
+    assert [one.to_dict() for one in study.verdicts] == [
+        {**one.to_dict(), "sentence": other.sentence, "details": list(other.details)}
+        for one, other in zip(inline.verdicts, study.verdicts)
+    ]  # sentences name the command, and so the folder
+    for variant in ("base", "model.positions=none"):
+        assert study.seed_values(variant).tolist() == inline.seed_values(variant).tolist()
+
+
+@pytest.fixture(scope="module")
+def inline(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Study]:
+    """The study in one process, made by the first test that needs it."""
+    return {}
+
+
+@pytest.fixture
+def expected(inline: dict[str, Study], recipe: dict[str, Any], tmp_path: Path) -> Study:
+    if not inline:
+        inline["made"] = run_with_kills(Driver(tmp_path / "inline", small(recipe)), "--on", "inline")
+    return inline["made"]
+
+
+def test_worker_processes(expected, recipe, tmp_path):
+    one = Driver(tmp_path / "local", small(recipe))
+    assert_same(run_with_kills(one, "--on", "local", "--jobs", "2"), expected)
+
+
+def test_submitit_without_a_cluster(expected, recipe, tmp_path):
+    one = Driver(tmp_path / "submitit", small(recipe), GLASSFORMER_SUBMITIT="local")
+    assert_same(run_with_kills(one, "--on", "slurm", "--jobs", "2"), expected)
+
+
+def test_ray_of_three_nodes_of_which_one_is_killed(expected, recipe, tmp_path, nodes):
+    def lose_a_node(driver: subprocess.Popen[str]) -> None:
+        nodes.remove_node(next(node for node in nodes.list_all_nodes() if node is not nodes.head_node), allow_graceful=False)
+
+    one = Driver(tmp_path / "ray", small(recipe))
+    assert_same(run_with_kills(one, "--on", "ray", "--address", str(nodes.address), disturb=lose_a_node), expected)
+
+
+def test_slurm_with_a_cancelled_job_a_requeued_one_and_a_killed_node(expected, recipe, tmp_path, slurm):
+    one = Driver(tmp_path / "slurm", small(recipe), SLURM_CONF=slurm.environment["SLURM_CONF"])
+    met = []
+
+    def a_running_job(driver: subprocess.Popen[str]) -> str:
+        one.wait(driver, lambda: bool(set(slurm.jobs("RUNNING")) - set(met)))
+        met.append(next(iter(set(slurm.jobs("RUNNING")) - set(met))))
+        return met[-1]
+
+    def disturb(driver: subprocess.Popen[str]) -> None:
+        slurm.ask("scancel", a_running_job(driver))
+        slurm.ask("scontrol", "requeue", a_running_job(driver))
+        a_running_job(driver)
+        slurm.processes["two"].kill()
+
+    assert_same(run_with_kills(one, "--on", "slurm", "--time", "0.5", disturb=disturb), expected)
+    assert len(met) == 3
+    slurm.wait(lambda: slurm.jobs() == [])  # nothing is left in the queue

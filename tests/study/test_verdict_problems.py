@@ -129,7 +129,7 @@ class TestWithoutPairs:
         verdict = one(Trials("alibi", of.values[:6] - 0.2), self.rules, of)
         assert verdict.verdict == "better"
         assert verdict.evidence.base_runs == 32
-        assert any("6 runs of the change, 32 stored runs of the baseline" in detail for detail in verdict.details)
+        assert "6 runs of the change, 32 stored runs of the baseline" in verdict.sentence
 
     def test_a_cached_run_that_failed_makes_it_invalid(self):
         of = Trials("base", base(32).values, {20: Problem.DIVERGED})

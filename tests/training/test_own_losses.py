@@ -83,7 +83,7 @@ def test_they_are_logged_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         out=tmp_path / "run",
         threads=1,
     )
-    rows = [record for record in run.metrics() if "grad_norm" in record]
+    rows = [record for record in run.records() if "grad_norm" in record]
     assert len(rows) == 3
     assert all(record["own.balance"] > 0 and record["own.router_z"] > 0 for record in rows)
     assert not any(name.startswith("own") for name in run.evaluate().metrics)

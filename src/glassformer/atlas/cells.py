@@ -83,15 +83,13 @@ class Curve:
 
 
 def curve_of(atlas: Atlas, records: Records, row: str, base: str = "modern") -> Curve | None:
-    """The rate curve of a row, of the machine with most runs of it; None before two rates are complete."""
-    runs = records.select(row=row, base=base, area="tuning")
-    by_machine: dict[str, dict[float, dict[int, float]]] = {}
-    for one in runs:
-        by_machine.setdefault(one.machine, {}).setdefault(one.job.rate, {})[one.job.seed] = _loss(one, records)
-    if not by_machine:
-        return None
-    found = max(by_machine.values(), key=lambda rates: sum(map(len, rates.values())))
-    whole = {rate: own for rate, own in sorted(found.items()) if len(own) >= atlas.protocol.tuning_seeds}
+    """The rate curve of a row; None before two rates are complete. A rate's losses are those of the machine with most runs of
+    it: the curve chooses a setting, so that code of before may have made a part of it."""
+    by_rate: dict[float, dict[str, dict[int, float]]] = {}
+    for one in records.select(row=row, base=base, area="tuning"):
+        by_rate.setdefault(one.job.rate, {}).setdefault(one.machine, {})[one.job.seed] = _loss(one, records)
+    found = {rate: max(by_machine.values(), key=len) for rate, by_machine in sorted(by_rate.items())}
+    whole = {rate: own for rate, own in found.items() if len(own) >= atlas.protocol.tuning_seeds}
     return Curve(tuple(whole), tuple(tuple(own.values()) for own in whole.values())) if len(whole) > 1 else None
 
 
@@ -130,6 +128,8 @@ class Group:
     rate: float
     documents: str
     runs: tuple[TrialRecord, ...]
+    machines: frozenset[str] = frozenset()
+    """Those whose baseline has the same bits (``Records.alike``): rows of all of them are compared with all its runs."""
 
     @property
     def files(self) -> list[str]:
@@ -227,7 +227,19 @@ def _groups(records: Records) -> dict[tuple[str, str, str, str], list[Group]]:
         by_seed = tuple(sorted(runs, key=lambda one: one.job.seed))
         documents = next((one.documents for one in by_seed if one.documents), "")
         found.setdefault(key[:4], []).append(Group(*key[:7], documents, by_seed))
-    return {place: sorted(own, key=lambda one: -len(one.runs)) for place, own in found.items()}
+    for (row, *place), own in found.items():
+        own.sort(key=lambda one: -len(one.runs))
+        if row == BASELINE:
+            own[:] = [_with_alike(one, own, records.alike(one.machine, *place)) for one in own]
+    return found
+
+
+def _with_alike(group: Group, groups: Sequence[Group], machines: frozenset[str]) -> Group:
+    """A group of baselines with the further seeds that other code has run, where the bits are the same."""
+    about = (group.against, group.rate, group.documents)
+    same = [one for one in groups if one.machine in machines and (one.against, one.rate, one.documents) == about]
+    by_seed = {one.job.seed: one for own in (*same, group) for one in own.runs}
+    return replace(group, runs=tuple(by_seed[seed] for seed in sorted(by_seed)), machines=machines)
 
 
 def _of_text(
@@ -251,7 +263,7 @@ def _of_text(
     made = []
     for row in rows:
         group, verdict = chosen[row.name], verdicts.get(row.name)
-        facts = _facts(records, row.name, size, base, None if ground is None else ground.machine)
+        facts = _facts(records, row.name, size, base, group or ground)
         worth = None
         if ruler is not None and verdict is not None and verdict.difference.value is not None and row.role != "ruler":
             worth = steps_worth(row.title, _negative(verdict.difference), ruler)  # speeds of runs side by side are too rough
@@ -290,8 +302,9 @@ def _group_for(atlas: Atlas, records: Records, row: Row, ground: Group | None, g
     """The largest group that was run against this baseline."""
     if ground is None:
         return None
-    own = [one for one in groups if one.machine == ground.machine and one.against == ground.against]
-    return _largest(own, lambda: rate_of(atlas, records, row.name, ground.base))
+    own = [one for one in groups if one.machine in ground.machines and one.against == ground.against]
+    found = _largest(own, lambda: rate_of(atlas, records, row.name, ground.base))
+    return None if found is None else replace(found, machines=ground.machines)
 
 
 def _judge(
@@ -319,7 +332,8 @@ def _judge(
 
     trials, base_labels = [], tuple(one.job.seed for one in ground.runs)
     for row in rows:
-        group, leak = chosen[row.name], records.variants.get((row.name, size, base, ground.machine), {}).get("leak")
+        group, about = chosen[row.name], (records.variants.get((row.name, size, base, name)) for name in ground.machines)
+        leak = next((one["leak"] for one in about if one is not None and one["leak"]), None)
         runs = () if group is None else group.runs
         if leak:
             values, problems = np.full((looks[0], len(weights)), np.nan), dict.fromkeys(range(looks[0]), Problem.LEAK)
@@ -368,14 +382,15 @@ def _ruler(atlas: Atlas, records: Records, chosen: Mapping[str, Group | None], g
     return Ruler(tuple(round(factor * steps) for factor in sorted(losses)), values, steps) if usable else None
 
 
-def _facts(records: Records, row: str, size: str, base: str, machine: str | None) -> dict[str, Any]:
-    """Cost over the baseline's, and the matched width."""
-    own = records.variants.get((row, size, base, machine or ""))
-    other = records.variants.get((BASELINE, size, base, machine or ""))
-    if own is None or other is None:
-        return {}
-    found = {key: own[of] / other[of] for key, of in (("parameters", "parameters"), ("flops", "step_flops")) if other.get(of)}
-    return {**found, "matched": own.get("matched", {})}
+def _facts(records: Records, row: str, size: str, base: str, group: Group | None) -> dict[str, Any]:
+    """Cost over the baseline's, and the matched width; by the code that made the runs of a group, or code alike."""
+    machines = () if group is None else sorted(group.machines, key=lambda one: one != group.machine)
+    for machine in machines:
+        own, other = (records.variants.get((name, size, base, machine)) for name in (row, BASELINE))
+        if own is not None and other is not None:
+            keys = (("parameters", "parameters"), ("flops", "step_flops"))
+            return {**{key: own[of] / other[of] for key, of in keys if other.get(of)}, "matched": own.get("matched", {})}
+    return {}
 
 
 def _speed(group: Group | None, ground: Group | None) -> float | None:
@@ -409,10 +424,14 @@ def _others(
     """Results of the same cell by other code, machines or rates, a sentence each; they stay beside the first."""
     for other in groups.get((row.name, *place), []):
         ground = next(
-            (one for one in groups.get((BASELINE, *place), []) if (one.machine, one.against) == (other.machine, other.against)),
+            (
+                one
+                for one in groups.get((BASELINE, *place), [])
+                if other.machine in one.machines and one.against == other.against
+            ),
             None,
         )
-        if group is None or other == group or ground is None:
+        if group is None or other.runs is group.runs or ground is None:
             continue
         found = _judge(atlas, records, [row], {row.name: other}, ground, place[1:], margin).get(row.name)
         word = OPEN if found is None else found.verdict
@@ -432,7 +451,8 @@ def _with_trends(atlas: Atlas, records: Records, found: dict[tuple[str, str, str
             for one in cell.group.runs
             if one.values is not None and one.job.seed in reference
         ]
-        parameters = records.variants.get((BASELINE, size, base, cell.group.machine), {}).get("parameters")
+        machines = (records.variants.get((BASELINE, size, base, name)) for name in cell.group.machines)
+        parameters = next((one["parameters"] for one in machines if one is not None), None)
         if d and parameters and cell.word != "invalid" and cell.row.role == "row":
             changes.setdefault((text, name), []).append(AtSize(parameters, np.array(d)))
     trends: dict[tuple[str, str], Trend] = {}
@@ -448,7 +468,7 @@ def _with_trends(atlas: Atlas, records: Records, found: dict[tuple[str, str, str
 def _runs_of(records: Records, row: str, like: Group) -> dict[int, Floats]:
     """Values by seed of another row's runs that belong with a group."""
     runs = records.select(row=row, text=like.text, size=like.size, base=like.base, area="trial")
-    same = (one for one in runs if (one.machine, one.against) == (like.machine, like.against) and one.values is not None)
+    same = (one for one in runs if one.machine in like.machines and one.against == like.against and one.values is not None)
     return {one.job.seed: one.values for one in same if one.values is not None}
 
 

@@ -17,7 +17,7 @@ from typing import Any, final
 
 import numpy as np
 
-from glassformer.atlas.protocol import Job
+from glassformer.atlas.protocol import BASELINE, Job
 from glassformer.foundation.errors import RunError, UsageError
 from glassformer.foundation.files import sha256_of_bytes, write_atomically
 
@@ -120,6 +120,28 @@ class Records:
         """The trials whose job has these values, by seed."""
         found = [one for one in self.trials.values() if all(getattr(one.job, key) == value for key, value in wanted.items())]
         return sorted(found, key=lambda one: one.job.seed)
+
+    def alike(self, machine: str, text: str, size: str, base: str) -> frozenset[str]:
+        """The machines whose baseline here has the bits of this one's: other code that trains the same. They have runs of the
+        baseline in common, all of them equal."""
+        by_machine: dict[str, dict[tuple[Any, ...], TrialRecord]] = {machine: {}}
+        for one in self.select(row=BASELINE, text=text, size=size, base=base, area="trial"):
+            by_machine.setdefault(one.machine, {})[one.job, one.recipe, one.documents] = one
+        own, kind = by_machine[machine], self.kind(machine)
+        return frozenset(
+            name
+            for name, runs in by_machine.items()
+            if name == machine
+            or (
+                self.kind(name) == kind
+                and own.keys() & runs.keys()
+                and all(_same(own[key].values, runs[key].values) for key in own.keys() & runs.keys())
+            )
+        )
+
+    def kind(self, machine: str) -> dict[str, Any]:
+        """What two machines must share besides their code."""
+        return {key: value for key, value in self.machines.get(machine, {}).items() if key != "code"}
 
 
 def trial_line(job: Job, **outcome: Any) -> dict[str, Any]:

@@ -41,15 +41,24 @@ from glassformer.study.running.trial_store import machine_of
 from glassformer.study.statistics.evidence import Problem
 
 SHOW_EVERY = 15.0  # seconds
+MANY = 1 << 10  # more processes than any machine takes
+AHEAD = 4  # tasks that wait while all processes are busy
 
 
-@dataclass(frozen=True)
-class _Tuned:
-    """A row of a stage whose rate is looked for, and the rates that were asked for so far."""
+@dataclass
+class _Plan:
+    """The runs of a row at a size in batches, each asked for when the one before it has ended: a rate curve, then the cells."""
 
     row: str
-    stage: Stage
-    rates: tuple[float, ...]
+    size: str
+    base: str
+    batches: Iterator[list[Job]]
+    left: set[str] = field(default_factory=set)
+    """Labels of the tasks it waits for."""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.row, self.size, self.base
 
 
 @dataclass
@@ -69,7 +78,8 @@ class Portion:
     """The records that learning rates come from, where they are others than those that say what was run."""
     done: int = 0
     failed: int = 0
-    longest: float = 0.0
+    longest: dict[str, float] = field(default_factory=dict)
+    """Seconds of the longest run, by size."""
     _begun: float = field(default_factory=time.monotonic)
     _facts: dict[tuple[str, str, str], dict[str, Any]] = field(default_factory=dict)
     """By row, size and base: the check report, and why it is not run."""
@@ -77,7 +87,15 @@ class Portion:
     _shown: float = 0.0
     _machine: str = ""
     _fingerprints: dict[Job, str] = field(default_factory=dict)
-    _row_of: dict[str, tuple[str, str, str]] = field(default_factory=dict)
+    _held: dict[tuple[str, str, str], list[tuple[_Plan, list[Job]]]] = field(default_factory=dict)
+    """Jobs whose row is being inspected."""
+    _jobs: dict[str, tuple[Job, _Plan]] = field(default_factory=dict)
+    """What was handed to the executor, by label."""
+    _prepared: set[str] = field(default_factory=set)
+    """Texts whose data are in the cache."""
+    _next: _Plan | None = None
+    """The plan that is begun next."""
+    _number: int = 0
     _folder: Path = Path()
 
     def run(self, cells: Sequence[tuple[str, str, str, str]] = (), seeds: int | None = None, rate: float | None = None) -> None:
@@ -85,17 +103,22 @@ class Portion:
 
         ``rate``: of the rows of ``cells``; by default what the records say.
         """
-        before = -1
         with self._at_work():
-            while self.done > before:  # what a rate curve has changed is run in the next round
-                before = self.done
-                if not all(self._run(jobs) for jobs in (self._cells(cells, seeds, rate) if cells else self._stages())):
-                    break
+            self._drive(self._cells(cells, seeds, rate) if cells else self._stages())
 
     def run_jobs(self, jobs: Sequence[Job]) -> None:
         """These jobs and no others."""
+        rows: dict[tuple[str, str, str], list[Job]] = {}
+        for job in jobs:
+            rows.setdefault((job.row, job.size, job.base), []).append(job)
         with self._at_work():
-            self._run(jobs)
+            self._drive(_Plan(*key, iter([own])) for key, own in rows.items())
+
+    def open_jobs(self, machine: str) -> list[Job]:
+        """What a machine of this name would run if no rate were at an edge; nothing is run."""
+        self._machine = machine
+        batches = (batch for plan in self._stages() for batch in plan.batches)
+        return list(dict.fromkeys(job for batch in batches for job in self._missing(batch)))
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:
@@ -112,80 +135,162 @@ class Portion:
 
     # -- what to run -------------------------------------------------------------------------------------------------------
 
-    def _cells(self, cells: Sequence[tuple[str, str, str, str]], seeds: int | None, rate: float | None) -> Iterator[list[Job]]:
-        jobs = []
+    def _cells(self, cells: Sequence[tuple[str, str, str, str]], seeds: int | None, rate: float | None) -> Iterator[_Plan]:
+        for place in dict.fromkeys(cell[1:] for cell in cells):
+            several = seeds if self.atlas.protocol.sizes[place[1]].design == "paired" else None
+            yield self._baseline(*place, several)
         for row, text, size, base in cells:
             own = rate_of(self.atlas, self.rates or self.records, row, base) if rate is None else rate
-            several = seeds if self.atlas.protocol.sizes[size].design == "paired" else None
-            jobs += self.atlas.cell(BASELINE, text, size, self._base_rate(base), base, several)
-            jobs += self.atlas.cell(row, text, size, own, base, seeds)
-        yield list(dict.fromkeys(jobs))
+            yield _Plan(row, size, base, iter([self.atlas.cell(row, text, size, own, base, seeds)]))
 
-    def _stages(self) -> Iterator[list[Job]]:
-        """Stage by stage: rate curves, and the cells whose rate is known. The cells that wait for a curve come with the next
-        stage, so that the machine stays full."""
-        waiting: list[_Tuned] = []
+    def _stages(self) -> Iterator[_Plan]:
+        """In the order of the protocol: baselines, then row by row its rate curve and its cells."""
         for stage in self.atlas.protocol.stages:
-            tuned = [_Tuned(name, stage, self._rates_around(name, stage.base)) for name in stage.tune]
-            known = [name for name in (BASELINE, *self.atlas.stage_rows(stage)) if name == BASELINE or name not in stage.tune]
-            yield [
-                *self._settled(waiting),
-                *(job for one in tuned for job in self.atlas.curve(one.row, one.rates, stage.base)),
-                *(job for name in known for job in self._cells_of(name, stage)),
-            ]
-            waiting += tuned
-        while waiting:
-            yield self._settled(waiting)
+            if BASELINE in stage.tune:
+                yield _Plan(BASELINE, stage.size, stage.base, self._curve(BASELINE, stage))
+            rows = self.atlas.stage_rows(stage)
+            for text in stage.texts if rows else ():
+                yield self._baseline(text, stage.size, stage.base)
+            for row in rows:
+                yield _Plan(row, stage.size, stage.base, self._row(row, stage))
 
-    def _settled(self, waiting: list[_Tuned]) -> list[Job]:
-        """The cells of rows whose curve has its best rate inside, and one more rate of the others, twice at most."""
-        jobs, left = [], []
-        for one in waiting:
-            curve = curve_of(self.atlas, self.records, one.row, one.stage.base)
-            beyond = None if curve is None or len(one.rates) > len(self.atlas.protocol.rates) + 1 else curve.next_rate
-            if beyond is not None:
-                jobs += self.atlas.curve(one.row, [beyond], one.stage.base)
-                left.append(replace(one, rates=(*one.rates, beyond)))
-            elif one.row != BASELINE:
-                jobs += self._cells_of(one.row, one.stage)
-        waiting[:] = left
-        return jobs
+    def _baseline(self, text: str, size: str, base: str, seeds: int | None = None) -> _Plan:
+        """Where other code has run it: one seed, and the others only if its bits are not the same."""
 
-    def _cells_of(self, name: str, stage: Stage) -> list[Job]:
-        """The runs of a row on the texts of a stage."""
-        if not self.atlas.stage_rows(stage):
-            return []
-        rate = rate_of(self.atlas, self.rates or self.records, name, stage.base)
-        return [job for text in stage.texts for job in self.atlas.cell(name, text, stage.size, rate, stage.base)]
+        def batches() -> Iterator[list[Job]]:
+            jobs = self.atlas.cell(BASELINE, text, size, self._base_rate(base), base, seeds)
+            if self._elsewhere(jobs):
+                yield jobs[:1]
+                stands = len(self.records.alike(self._machine, text, size, base)) > 1
+                found = "the values of earlier code, whose records stand" if stands else "other values than with earlier code"
+                self.watch.say(f"The baseline on {text} at {size} has {found}.")
+            yield jobs
 
-    def _rates_around(self, name: str, base: str) -> tuple[float, ...]:
-        centre = self.atlas.row(name).rate * (1.0 if name == BASELINE else self._base_rate(base))
-        return tuple(centre * factor for factor in self.atlas.protocol.rates)
+        return _Plan(BASELINE, size, base, batches())
+
+    def _row(self, row: str, stage: Stage) -> Iterator[list[Job]]:
+        if row in stage.tune:
+            yield from self._curve(row, stage)
+        rate = rate_of(self.atlas, self.rates or self.records, row, stage.base)
+        yield [job for text in stage.texts for job in self.atlas.cell(row, text, stage.size, rate, stage.base)]
+
+    def _curve(self, row: str, stage: Stage) -> Iterator[list[Job]]:
+        """Every rate with the tuning seeds. A best rate at an edge extends the grid, twice at most."""
+        centre = self.atlas.row(row).rate * (1.0 if row == BASELINE else self._base_rate(stage.base))
+        yield self.atlas.curve(row, [centre * factor for factor in self.atlas.protocol.rates], stage.base)
+        for _ in range(2):
+            curve = curve_of(self.atlas, self.records, row, stage.base)
+            if curve is not None and curve.next_rate is not None:
+                yield self.atlas.curve(row, [curve.next_rate], stage.base)
 
     def _base_rate(self, base: str) -> float:
         return self.base_rate or base_rate(self.atlas, self.rates or self.records, base)
 
     # -- running -----------------------------------------------------------------------------------------------------------
 
-    def _run(self, jobs: Sequence[Job]) -> bool:
-        """Runs the jobs that have no record. False when the time is up."""
-        here = {(one.job, one.recipe) for one in self.records.trials.values() if one.machine == self._machine}
-        left = [job for job in jobs if (job, self._fingerprint(job)) not in here]
-        if not left:
-            return True
-        self._inspect(left)
-        left = [job for job in left if self._facts[job.row, job.size, job.base]["leak"] is None]
-        tasks = {f"{number}": job for number, job in enumerate(left)}
-        self._row_of = {label: (job.row, job.size, job.base) for label, job in tasks.items()}
-        executor, cancelled = self._get_executor(), 0
-        for event in executor.run([self._task(label, job) for label, job in tasks.items()]):
+    def _drive(self, plans: Iterator[_Plan]) -> None:
+        """Keeps the machine full: plans are begun in order, and what follows in a begun one comes before a new one."""
+        executor = self._get_executor()
+        self._feed(plans)
+        for event in executor.run(()):
             if isinstance(event, Ended):
-                self._end(event.task, tasks[event.task.label], event.answer)
-                if self._time_is_up():
-                    cancelled += len(executor.withdraw(unless=lambda task: False))
-        if cancelled:
-            self.watch.say(f"Time is up: {cancelled} runs of this stage are not started. The same command goes on.")
-        return not cancelled and not self._time_is_up()
+                self._ended(event.task, event.answer)
+            if self.done and self._time_is_up():
+                cancelled = executor.withdraw(unless=lambda task: False)
+                if cancelled:
+                    self.watch.say("Time is up: no further run is started. The same command goes on.")
+                continue
+            self._feed(plans)
+
+    def _feed(self, plans: Iterator[_Plan]) -> None:
+        """Begins plans while fewer than a few tasks wait."""
+        while self._get_executor().waiting < AHEAD:
+            self._next = self._next or next(plans, None)
+            if self._next is None or self._must_wait(self._next):
+                return
+            plan, self._next = self._next, None
+            self._advance(plan)
+
+    def _must_wait(self, plan: _Plan) -> bool:
+        """Everything waits for the baseline's rate, and rows for the answer whether earlier baselines stand."""
+        held = (job for waiting in self._held.values() for _, jobs in waiting for job in jobs)
+        for job in (*(job for job, _ in self._jobs.values()), *held):
+            if (job.row, job.base) == (BASELINE, plan.base):
+                is_first = job.seed == self.atlas.seeds(BASELINE, job.size)[0] and self._elsewhere([job])
+                if job.area == "tuning" or (plan.row != BASELINE and is_first):
+                    return True
+        return False
+
+    def _advance(self, plan: _Plan) -> None:
+        """Hands the next batch of a plan to the executor that has not been run, after the inspection of its row."""
+        for batch in plan.batches:
+            jobs = self._missing(batch)
+            if not jobs:
+                continue
+            self._prepare(jobs)
+            if plan.key in self._facts:
+                self._hand(plan, jobs)
+            elif plan.key in self._held:
+                self._held[plan.key].append((plan, jobs))
+            else:
+                self._held[plan.key] = [(plan, jobs)]
+                task = Task("inspect", "/".join(plan.key), {**self._context, "recipe": self._recipe(jobs[0])})
+                self._get_executor().add([task])
+            return
+
+    def _hand(self, plan: _Plan, jobs: Sequence[Job]) -> None:
+        if self._facts[plan.key]["leak"] is not None:
+            return
+        tasks = []
+        for job in jobs:
+            self._number += 1
+            label = f"{self._number}"
+            self._jobs[label] = (job, plan)
+            plan.left.add(label)
+            tasks.append(self._task(label, job))
+        self._get_executor().add(tasks, first=True)
+
+    def _ended(self, task: Task, answer: dict[str, Any]) -> None:
+        if task.kind == "inspect":
+            row, size, base = task.label.split("/")
+            held = self._held.pop((row, size, base))
+            self._inspected(held[0][1][0], answer)
+            for plan, jobs in reversed(held):
+                self._hand(plan, jobs)
+            return
+        job, plan = self._jobs.pop(task.label)
+        self._end(task, job, answer)
+        plan.left.discard(task.label)
+        if not plan.left and self._facts[plan.key]["leak"] is None:
+            self._advance(plan)
+
+    def _missing(self, batch: Sequence[Job]) -> list[Job]:
+        """The jobs of a batch that have to be run. A curve, or a row's runs on a text, is made by one code; a rate curve may be
+        of any, a row of code whose baseline has the same bits, and runs of such a baseline are added up."""
+        there: dict[tuple[Job, str], set[str]] = {}
+        for one in self.records.trials.values():
+            there.setdefault((one.job, one.recipe), set()).add(one.machine)
+        left: list[Job] = []
+        for text in dict.fromkeys(job.text for job in batch):
+            own = [job for job in batch if job.text == text]
+            ran = [there.get((job, self._fingerprint(job)), set()) for job in own]
+            if own[0].area == "trial":
+                alike = self.records.alike(self._machine, text, own[0].size, own[0].base)
+                ran = [machines & alike for machines in ran]
+            if own[0].row == BASELINE and own[0].area == "trial":
+                left += [job for job, machines in zip(own, ran) if not machines]
+            elif not set.intersection(*map(set, ran)):
+                left += [job for job, machines in zip(own, ran) if self._machine not in machines]
+        return left
+
+    def _elsewhere(self, jobs: Sequence[Job]) -> bool:
+        """Whether other code of this kind of machine has run one of these jobs."""
+        kind = self.records.kind(self._machine)
+        wanted = {(job, self._fingerprint(job)) for job in jobs}
+        return any(
+            (one.job, one.recipe) in wanted and one.machine != self._machine and self.records.kind(one.machine) == kind
+            for one in self.records.trials.values()
+        )
 
     def _fingerprint(self, job: Job) -> str:
         """Of the recipe without its seed."""
@@ -199,42 +304,42 @@ class Portion:
         return time.monotonic() - self._begun
 
     def _time_is_up(self) -> bool:
-        return self.minutes is not None and self.seconds + self.longest > 60.0 * self.minutes
+        longest = max((self.longest.get(job.size, 0.0) for job, _ in self._jobs.values()), default=0.0)
+        return self.minutes is not None and self.seconds + longest > 60.0 * self.minutes
 
     def _get_executor(self) -> Executor:
         if self._made is None:
             self._made = self.executor(self._folder / "logs")
         return self._made
 
-    def _inspect(self, jobs: Sequence[Job]) -> None:
-        """Data of the texts, cost and checks of the rows; those of one size at once."""
-        recipes = {job.label: Recipe.parse(self.atlas.recipe(job)) for job in {job.text: job for job in jobs}.values()}
-        prepare_each(recipes, self.watch)  # once, so that workers find them in the cache
-        unknown = {(job.row, job.size, job.base): job for job in jobs if (job.row, job.size, job.base) not in self._facts}
-        tasks = {"/".join(key): job for key, job in unknown.items()}
-        todo = [Task("inspect", label, {**self._context, "recipe": self._recipe(job)}) for label, job in tasks.items()]
-        for event in self._get_executor().run(todo):
-            if not isinstance(event, Ended):
-                continue
-            job = tasks[event.task.label]
-            if event.answer.get("status") != "finished":  # the other rows go on
-                self._set_aside(job, event.answer)
-                continue
-            facts = Facts(recipe="", data="", documents="").inspected(event.answer)
-            self._facts[job.row, job.size, job.base] = {"leak": facts.leak, "check": facts.check}
-            self._write(
-                {
-                    "k": "variant",
-                    "row": job.row,
-                    "size": job.size,
-                    "base": job.base,
-                    "machine": self._machine,
-                    "parameters": facts.parameters,
-                    "step_flops": facts.step_flops,
-                    "matched": self.atlas.matched(job.row, job.size, job.base),
-                    "leak": facts.cheats or None,
-                }
-            )
+    def _prepare(self, jobs: Sequence[Job]) -> None:
+        """The data of texts that were not met before, once, so that workers find them in the cache."""
+        new = {job.text: job for job in jobs if job.text not in self._prepared}
+        if new:
+            self._get_executor().warm_up(MANY)  # processes start while texts are read
+            prepare_each({job.label: Recipe.parse(self.atlas.recipe(job)) for job in new.values()}, self.watch)
+            self._prepared |= new.keys()
+
+    def _inspected(self, job: Job, answer: dict[str, Any]) -> None:
+        """Cost and checks of a row."""
+        if answer.get("status") != "finished":  # the other rows go on
+            self._set_aside(job, answer)
+            return
+        facts = Facts(recipe="", data="", documents="").inspected(answer)
+        self._facts[job.row, job.size, job.base] = {"leak": facts.leak, "check": facts.check}
+        self._write(
+            {
+                "k": "variant",
+                "row": job.row,
+                "size": job.size,
+                "base": job.base,
+                "machine": self._machine,
+                "parameters": facts.parameters,
+                "step_flops": facts.step_flops,
+                "matched": self.atlas.matched(job.row, job.size, job.base),
+                "leak": facts.cheats or None,
+            }
+        )
 
     @property
     def _context(self) -> dict[str, Any]:
@@ -277,7 +382,8 @@ class Portion:
         about = {"recipe": self._fingerprint(job), "against": against, "machine": self._machine}
         self._write(trial_line(job, **about, seconds=round(seconds, 2), **outcome))
         shutil.rmtree(folder, ignore_errors=True)
-        self.done, self.longest = self.done + 1, max(self.longest, seconds)
+        self.done += 1
+        self.longest[job.size] = max(self.longest.get(job.size, 0.0), seconds)
         now = self.seconds
         if now - self._shown > SHOW_EVERY:
             self._shown = now
@@ -289,10 +395,12 @@ class Portion:
         reason = str(answer.get("lost") or answer.get("reason"))
         self._facts[job.row, job.size, job.base] = {"leak": reason, "check": None}
         self.watch.say(f"{job.label} is set aside: {reason}")
-        executor = self._get_executor()
-        executor.withdraw(
-            unless=lambda task: task.kind != "trial" or self._row_of.get(task.label) != (job.row, job.size, job.base)
-        )
+        key = (job.row, job.size, job.base)
+        for task in self._get_executor().withdraw(unless=lambda task: self._plan_key(task) != key):
+            self._jobs.pop(task.label)
+
+    def _plan_key(self, task: Task) -> tuple[str, str, str] | None:
+        return self._jobs[task.label][1].key if task.label in self._jobs else None
 
     def _outcome(self, job: Job, folder: Path) -> dict[str, Any]:
         """Values by document, and the text they are of, whose line is written when it is first met."""

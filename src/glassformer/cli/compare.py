@@ -128,7 +128,6 @@ def command(
         Path | None,
         typer.Option("--picture", metavar="FILE", help="With --dry-run --gpu: draw how cost grows with seeds, sizes, changes."),
     ] = None,
-    details: Annotated[bool, typer.Option("--details", help="Also print the evidence behind each verdict.")] = False,
     baseline: Annotated[
         Literal["paired", "bank"],
         typer.Option(
@@ -180,7 +179,6 @@ def command(
     with watching_a_study() as watch:
         from glassformer.study.compare import Execution, run_planned
         from glassformer.study.planning.planned_study import plan_studies
-        from glassformer.study.study import Study
 
         load_plugins(plugin or ())
         how = Execution(
@@ -221,13 +219,8 @@ def command(
     for study, page in zip(studies, pages):
         out().print(str(study), markup=False)
         folder = shlex.quote(str(study.folder)) + plugin_flags()
-        evidence = ""
-        if details and isinstance(study, Study):
-            out().print("\n".join(["", *study.sentences(details=True)]), markup=False)
-        elif isinstance(study, Study):
-            evidence = f" For the evidence behind each verdict: glassformer compare {folder} --details."
         out().print(f"\nReport: {page.resolve()}", markup=False)
-        say(f"To rewrite the report: glassformer report {folder}.{evidence}")
+        say(f"To rewrite the report: glassformer report {folder}.")
 
 
 def _print_estimate(planned: Sequence[PlannedStudy], how: Execution, gpu: str | None, picture: Path | None, json: bool) -> None:

@@ -116,19 +116,28 @@ class DataConfig(Config):
     """What stands between the labels of one cell, for `objective: multilabel`; by default `;`."""
     class_weights: Literal["none", "balanced"] = "none"
     """`balanced`: in the training loss every class has the same total weight, however rare it is."""
+    few: int | None = Field(default=None, ge=1)
+    """Train on so many texts of each label only, drawn from the training texts by `few_seed`."""
+    few_seed: int | None = Field(default=None, ge=0)
+    """Of the draw; by default the run's `seed`, so that every seed of a study draws other texts."""
     source_column: str | int | None = None
     """The column with the text that is read, for translation; by default `source`. Of two parallel files: the ending of one
     (`de`)."""
     target_column: str | int | None = None
     """The column with the text that is written, for translation; by default `target`."""
     group: str | int | None = None
-    """What belongs together, so that a study counts groups and not documents: `file`, or a column (a speaker, a book)."""
+    """What belongs together, so that a study counts groups and not documents: `file`, `article`, or a column (a speaker, a
+    book); by default what the named set defines."""
     vocabulary: list[str] = Field(default_factory=list)
     """More text files that the tokenizer learns from."""
     bad_lines: Literal["refuse", "skip"] = "refuse"
     """What to do with unreadable lines: stop with the line's number, or skip and report them."""
     questions: Annotated[QuestionsConfig | None, BeforeValidator(_parsed_questions)] = None
     """Questions about the text: a file, or files by split. A set may have its own."""
+
+    def drawn_by(self, seed: int) -> DataConfig:
+        """The same with the run's seed where the draw of few texts has none of its own."""
+        return self if self.few is None or self.few_seed is not None else self.model_copy(update={"few_seed": seed})
 
     @property
     def absent(self) -> bool:

@@ -47,7 +47,7 @@ class Near:
 
 def near_duplicates_of(train: Sequence[np.ndarray], held_out: Sequence[np.ndarray]) -> Near:
     """Texts of ``held_out`` with a near-duplicate in ``train``. Texts are arrays of numbers: ``symbols``, or token ids."""
-    if _too_many(train, held_out):
+    if too_many(train, held_out):
         return Near(None)
     known = _first_places(train)
     new = {at: text for at, text in enumerate(held_out) if text.tobytes() not in known}
@@ -62,7 +62,7 @@ def near_duplicates_of(train: Sequence[np.ndarray], held_out: Sequence[np.ndarra
 
 def near_duplicates_within(texts: Sequence[np.ndarray]) -> Near:
     """Texts with a near-duplicate before them; of equal texts, the first."""
-    if _too_many(texts):
+    if too_many(texts):
         return Near(None)
     places = list(_first_places(texts).values())
     own, found = [texts[at] for at in places], dict[int, tuple[int, float]]()
@@ -72,8 +72,10 @@ def near_duplicates_within(texts: Sequence[np.ndarray]) -> Near:
     return Near(tuple((places[later], places[first], score) for later, (first, score) in sorted(found.items())))
 
 
-def _too_many(*sides: Sequence[np.ndarray]) -> bool:
-    return sum(map(len, sides)) > MOST_TEXTS or sum(len(text) for side in sides for text in side) > MOST_SYMBOLS
+def too_many(*sides: Iterable[str | np.ndarray]) -> bool:
+    """Whether there is more text than is compared: many texts, or long ones."""
+    lengths = [len(text) for side in sides for text in side]
+    return len(lengths) > MOST_TEXTS or sum(lengths) > MOST_SYMBOLS
 
 
 def _first_places(texts: Sequence[np.ndarray]) -> dict[bytes, int]:

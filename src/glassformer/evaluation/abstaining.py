@@ -35,6 +35,8 @@ class Answer:
     alternatives: tuple[tuple[str, float], ...] = ()
     score: float | None = None
     """The combined score that decided whether to abstain, if a rule was used."""
+    unlike: bool | None = None
+    """Of a classifier's text: unlike anything seen in training; None: not known."""
 
     @property
     def text(self) -> str:
@@ -51,10 +53,12 @@ class Answer:
             "abstained": self.abstained,
             "alternatives": others,
             **({} if self.score is None else {"score": self.score}),
+            **({} if self.unlike is None else {"unlike": self.unlike}),
         }
 
     def __str__(self) -> str:
-        return self.text if self.confidence is None else f"{self.text} ({self.confidence:.0%})"
+        said = self.text if self.confidence is None else f"{self.text} ({self.confidence:.0%})"
+        return f"{said}, but the text is unlike anything seen in training" if self.unlike else said
 
 
 @final

@@ -177,7 +177,7 @@ class Reference:
     @cached_property
     def limit(self) -> float:
         """How strange a text is at least that is called unlike anything seen."""
-        return float(np.quantile(self.strange_N, USUAL))
+        return float(np.quantile(self.strange_N, USUAL, method="higher"))  # of few texts the strangest, never below it
 
     def _parts(self, vectors_ND: np.ndarray, texts: Sequence[str]) -> np.ndarray:
         return np.stack([self.distances(vectors_ND), np.array([self.trigrams.surprise(text) for text in texts])])

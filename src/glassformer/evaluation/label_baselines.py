@@ -177,7 +177,6 @@ def _weighted(counts_NF: Any, idf_F: np.ndarray | None) -> Any:
     return counts_NF if idf_F is None else normalize(counts_NF.multiply(idf_F).tocsr())
 
 
-@final
 class WordPairs(BagOfWords):
     """tf-idf of words and of pairs of neighbouring words, with logistic regression."""
 

@@ -7,15 +7,15 @@ on other texts. F1 with thresholds is cross-fitted, so that no text helps to cho
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self, final
+from typing import Any, Self, final
 
 import numpy as np
 
 from glassformer.data.labels.labelled_texts import LabelledTexts
 from glassformer.evaluation.interval_estimates import mean, ratio, wilson
-from glassformer.evaluation.label_baselines import ABSENT, BagOfWords, logistic
+from glassformer.evaluation.label_baselines import ABSENT, Majority, WordPairs, logistic
 from glassformer.evaluation.label_metrics import ERRORS, EXCERPT, by_label, by_label_table, require_labels
-from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes, Units
+from glassformer.evaluation.results import EvaluationTools, Outcomes, Units
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import Metric
 
@@ -117,11 +117,8 @@ def multilabel_tables(details: Mapping[str, Any]) -> list[tuple[str, list[str], 
 
 
 @final
-class LabelShares(Baseline):
+class LabelShares(Majority):
     """Every text gets the labels that more than half of the training texts have, with these shares as probabilities."""
-
-    def __init__(self, shares_C: np.ndarray) -> None:
-        self.shares_C = shares_C
 
     @classmethod
     def fit(cls, items: LabelledTexts) -> Self:
@@ -131,20 +128,10 @@ class LabelShares(Baseline):
     def evaluate(self, items: LabelledTexts, tools: EvaluationTools) -> Outcomes:
         return multilabel_outcomes(np.tile(np.log(self.shares_C / (1 - self.shares_C)), (len(items), 1)), items)
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        return {"shares": self.shares_C}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        return cls(arrays["shares"])
-
 
 @final
-class MultilabelWordPairs(BagOfWords):
+class MultilabelWordPairs(WordPairs):
     """tf-idf of words and of pairs of neighbouring words, with a logistic regression for each label."""
-
-    longest: ClassVar[int] = 2
-    weighted: ClassVar[bool] = True
 
     @classmethod
     def regression(cls, rows_NF: Any, items: LabelledTexts) -> tuple[np.ndarray, np.ndarray]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self, final
+from typing import Any, Self, final
 
 import numpy as np
 
 from glassformer.data.labels.labelled_texts import MOST_RATINGS, LabelledTexts
 from glassformer.evaluation.interval_estimates import mean, ratio, wilson
-from glassformer.evaluation.label_baselines import BagOfWords
+from glassformer.evaluation.label_baselines import WordPairs
 from glassformer.evaluation.label_metrics import ERRORS, EXCERPT, require_labels
 from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes, Units
 from glassformer.foundation.estimate import Estimate
@@ -149,11 +149,8 @@ class Mean(Baseline):
 
 
 @final
-class RidgeWordPairs(BagOfWords):
+class RidgeWordPairs(WordPairs):
     """tf-idf of words and of pairs of neighbouring words, with ridge regression."""
-
-    longest: ClassVar[int] = 2
-    weighted: ClassVar[bool] = True
 
     @classmethod
     def regression(cls, rows_NF: Any, items: LabelledTexts) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ its probability includes that end. Knows no tokenizer.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from glassformer.evaluation.results import Share, in_this_process
 from glassformer.evaluation.token_losses import evaluating
 from glassformer.foundation.errors import BadArgument, ConfigError, DataError
 from glassformer.model.kv_cache import ModelCache
@@ -84,8 +85,16 @@ def search_one(model: Any, prompt: Sequence[int], rule: BeamRule, *, room: int |
 
 
 @torch.no_grad()
-def search(model: Any, prompts: Sequence[Sequence[int]], rule: BeamRule, *, batch_size: int = 512) -> list[list[Continuation]]:
-    """The same for many prompts, ``batch_size`` at a time (fewer where the KV cache would be too large)."""
+def search(
+    model: Any,
+    prompts: Sequence[Sequence[int]],
+    rule: BeamRule,
+    *,
+    batch_size: int = 512,
+    shared: Share = in_this_process,
+) -> list[list[Continuation]]:
+    """The same for many prompts, ``batch_size`` at a time (fewer where the KV cache would be too large). ``shared``: spreads
+    batches over the processes of a run."""
     if not prompts:
         return []
     _rooms(model, prompts, rule)
@@ -93,15 +102,31 @@ def search(model: Any, prompts: Sequence[Sequence[int]], rule: BeamRule, *, batc
         with evaluating(model):
             return [search_one(model, prompt, rule) for prompt in prompts]
     rows = max(1, min(batch_size, rows_that_fit(model, max(map(len, prompts)) + rule.max_new_tokens) // rule.beams))
-    found: list[list[Continuation]] = [[] for _ in prompts]
     training = model.training
     model.eval()
     try:
-        for together in _batches(prompts, rows, padded=model.new_cache().rewinds):
-            for at, result in zip(together, search_batch(model, [prompts[at] for at in together], rule)):
-                found[at] = result
+        batches = list(_batches(prompts, rows, padded=model.new_cache().rewinds))
+        return in_order(batches, lambda places: search_batch(model, [prompts[at] for at in places], rule), shared)
     finally:
         model.train(training)
+
+
+def in_order(
+    batches: Sequence[Sequence[int]],
+    write: Callable[[Sequence[int]], list[list[Continuation]]],
+    shared: Share,
+    progress: Callable[[int], None] = lambda done: None,
+) -> list[list[Continuation]]:
+    """What ``write`` gives for every place of every batch, by place; batches are spread over the processes of a run."""
+    found: list[list[Continuation]] = [[] for places in batches for _ in places]
+
+    def as_lists(places: Sequence[int]) -> list[list[list[Any]]]:
+        return [[list(one) for one in written] for written in write(places)]
+
+    for places, results in zip(batches, shared(iter(batches), as_lists)):
+        for at, written in zip(places, results):
+            found[at] = [Continuation(tuple(ids), total, ended) for ids, total, ended in written]
+        progress(len(places))
     return found
 
 

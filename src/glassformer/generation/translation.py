@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.generation.beams import BeamRule, Continuation, rows_that_fit, search_batch, search_one
+from glassformer.evaluation.results import Share, in_this_process
+from glassformer.generation.beams import BeamRule, Continuation, in_order, rows_that_fit, search_batch, search_one
 from glassformer.generation.sampling import Sampling, choose
 from glassformer.model.network import Network
 
@@ -77,23 +78,23 @@ def translate(
     *,
     at_once: int | None = None,
     progress: Callable[[int], None] = lambda done: None,
+    shared: Share = in_this_process,
 ) -> list[list[Continuation]]:
     """The translations of each source, the best first. ``network``: in evaluation mode. ``progress``: called with the number
-    of sources done."""
-    device, found = next(network.parameters()).device, [list[Continuation]() for _ in sources]
-    for places in _batches(network, sources, rule, at_once or AT_ONCE.get(device.type, 64)):
+    of sources done. ``shared``: spreads batches over the processes of a run."""
+    device = next(network.parameters()).device
+
+    def written(places: Sequence[int]) -> list[list[Continuation]]:
         chosen = [sources[at] for at in places]
         memory = network.encode(*padded_sources(chosen, rule.source_pad, device))
         given, rooms = network.given(replace(memory, keep=True)), [rule.room(source) for source in chosen]
         if rule.sampling is None:
-            made = search_batch(given, [[rule.start_id]] * len(chosen), rule.search, rooms=rooms)
-        else:
-            seeds = [rule.seed + at for at in places]
-            made = [[one] for one in _sampled(given, rule, rule.sampling, rooms, seeds)]
-        for at, one in zip(places, made):
-            found[at] = one
-        progress(len(places))
-    return found
+            return search_batch(given, [[rule.start_id]] * len(chosen), rule.search, rooms=rooms)
+        seeds = [rule.seed + at for at in places]
+        return [[one] for one in _sampled(given, rule, rule.sampling, rooms, seeds)]
+
+    batches = list(_batches(network, sources, rule, at_once or AT_ONCE.get(device.type, 64)))
+    return in_order(batches, written, shared, progress)
 
 
 def padded_sources(sources: Sequence[np.ndarray], pad: int, device: torch.device) -> tuple[Tensor, Tensor]:

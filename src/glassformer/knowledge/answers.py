@@ -18,7 +18,7 @@ import torch
 from glassformer.data.batches import Batch
 from glassformer.data.tokenizers.base import MASK, Tokenizer
 from glassformer.evaluation.abstaining import AbstainRule, Answer, AskOptions
-from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes
+from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes, Share, in_this_process
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.metrics import Metric
@@ -110,19 +110,19 @@ class AnswersConfig(ObjectiveConfig):
 
     def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
         tools.keep_going()
-        answered = answer_set(answer_questions(network, tools.tokenizer, items))
+        answered = answer_set(answer_questions(network, tools.tokenizer, items, shared=tools.shared))
         tools.progress(len(items))
         if items.nowhere is None:
             return answer_outcomes(items, answered)
         about_nobody = replace(items.nowhere, wordings=items.wordings)
-        nowhere = answer_set(answer_questions(network, tools.tokenizer, about_nobody))
+        nowhere = answer_set(answer_questions(network, tools.tokenizer, about_nobody, shared=tools.shared))
         known = retrieval_scores(network, tools.tokenizer, items, answered)
         unknown = retrieval_scores(network, tools.tokenizer, about_nobody, nowhere, required=list(known))
         return answer_outcomes(items, replace(answered, scores=known), replace(nowhere, scores=unknown))
 
     def validation_metrics(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
         tools.keep_going()
-        answered = answer_set(answer_questions(network, tools.tokenizer, items))
+        answered = answer_set(answer_questions(network, tools.tokenizer, items, shared=tools.shared))
         return {"exact_match": float(np.mean([one == truth for one, truth in zip(answered.answers, items.answers)]))}
 
     def predict(self, network: Network, items: Any, tools: EvaluationTools) -> list[dict[str, Any]]:
@@ -180,8 +180,10 @@ def answer_questions(
     options: AskOptions = GREEDY,
     *,
     one_by_one: bool = False,
+    shared: Share = in_this_process,
 ) -> list[Answer]:
     """An answer to each question. ``one_by_one``: by the reference implementation, without batching and without a cache.
+    ``shared``: spreads batches of questions over the processes of a run.
 
     A right answer gets the spelling of the reference answer, since a tokenizer may fold case.
     """
@@ -201,7 +203,7 @@ def answer_questions(
     if one_by_one:
         found = [search_one(network, prompt, rule) for prompt in prompts]
     else:
-        found = search(network, prompts, rule, batch_size=AT_ONCE)
+        found = search(network, prompts, rule, batch_size=AT_ONCE, shared=shared)
     answers = [_answer(question, one, tokenizer, options) for question, one in zip(questions.questions, found)]
     if questions.answers is None:
         return answers

@@ -25,7 +25,6 @@ from glassformer.data.labels.label_batches import (
 )
 from glassformer.data.labels.labelled_texts import LabelledTexts
 from glassformer.data.tokenizers.base import Tokenizer
-from glassformer.evaluation.abstaining import Answer, AskOptions
 from glassformer.evaluation.label_baselines import LABEL_BASELINES
 from glassformer.evaluation.label_metrics import LABEL_METRICS, collapsed_since, collapsed_to, label_outcomes, label_tables
 from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes
@@ -48,10 +47,15 @@ MOST_SAMPLED = 500
 class TextObjective(ObjectiveConfig):
     """What objectives about whole texts share: batches of texts, and one row of scores for each text.
 
-    Subclasses say what the scores mean: ``loss``, ``form`` (scores -> what is measured), ``outcomes``, ``rows_of`` and ``ask``.
+    Subclasses say what the scores mean: ``loss``, ``form`` (scores -> what is measured), ``outcomes`` and ``rows_of``.
+    ``ask`` answers with what ``predict`` gives (``prediction.Predictor``).
     """
 
     laws: ClassVar[frozenset[str]] = frozenset({"padding"})
+
+    @property
+    def answers_questions(self) -> bool:
+        return True
 
     def form(self, scores_BC: Tensor) -> Tensor:
         """What is measured of the scores, in double precision."""
@@ -199,15 +203,6 @@ class LabelsConfig(TextObjective):
     def in_words(self, row: Mapping[str, Any]) -> str:
         return f"{row['predicted']} ({row['confidence']:.0%}; "
 
-    def ask(self, network: Network, items: Any, tools: EvaluationTools, options: AskOptions) -> list[Answer]:
-        """The label of each text with its probability; the other labels are the alternatives."""
-        answers = []
-        for at, row in enumerate(self.predict(network, items, tools)):
-            others = [one for one in probabilities_of(row) if one[0] != row["predicted"]]
-            abstained = options.abstains(row["confidence"])
-            answers.append(Answer(items.text_of(at), row["predicted"], row["confidence"], abstained, tuple(others)))
-        return answers
-
     def tables(self, details: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[Any]]]]:
         return label_tables(details)
 
@@ -216,12 +211,6 @@ class LabelsConfig(TextObjective):
             return []
         caption = "Reliability: the share of right labels against their probability; numbers are how many texts."
         return [(reliability_diagram(details["calibration"]["reliability"]), caption)]
-
-
-def probabilities_of(row: Mapping[str, Any]) -> list[tuple[str, float]]:
-    """Labels with their probabilities, the most probable first, from the columns of a prediction."""
-    every = [(key.removeprefix("p(").removesuffix(")"), p) for key, p in row.items() if key.startswith("p(")]
-    return sorted(every, key=lambda one: -one[1])
 
 
 @final

@@ -12,18 +12,17 @@ from torch import Tensor
 from glassformer.data.batches import Batch
 from glassformer.data.labels.label_batches import IGNORED
 from glassformer.data.labels.labelled_texts import LabelledTexts
-from glassformer.evaluation.abstaining import Answer, AskOptions
 from glassformer.evaluation.multilabel import (
     MULTILABEL_BASELINES,
     MULTILABEL_METRICS,
     multilabel_outcomes,
     multilabel_tables,
 )
-from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes
+from glassformer.evaluation.results import Baseline, Outcomes
 from glassformer.foundation.metrics import Metric
 from glassformer.model.network import Network
 from glassformer.objectives.base import OBJECTIVES
-from glassformer.objectives.labels import TextObjective, label_scores, probabilities_of
+from glassformer.objectives.labels import TextObjective, label_scores
 
 
 @OBJECTIVES.variant("multilabel")
@@ -54,16 +53,6 @@ class MultilabelConfig(TextObjective):
             given = ", ".join(name for name, p in zip(items.label_names, row_C) if p >= 0.5)
             rows.append({"predicted": given, **{f"p({name})": float(p) for name, p in zip(items.label_names, row_C)}})
         return rows
-
-    def ask(self, network: Network, items: Any, tools: EvaluationTools, options: AskOptions) -> list[Answer]:
-        """The labels of each text; the confidence is that of all decisions together, the alternatives are single labels."""
-        answers = []
-        for at, row in enumerate(self.predict(network, items, tools)):
-            every = probabilities_of(row)
-            sure = float(np.prod([max(p, 1 - p) for _, p in every]))
-            given = row["predicted"] or "no label"
-            answers.append(Answer(items.text_of(at), given, sure, options.abstains(sure), tuple(every)))
-        return answers
 
     def tables(self, details: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[Any]]]]:
         return multilabel_tables(details)

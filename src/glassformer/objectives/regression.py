@@ -11,16 +11,15 @@ from torch import Tensor
 from glassformer.data.batches import Batch
 from glassformer.data.labels.label_batches import IGNORED
 from glassformer.data.labels.labelled_texts import LabelledTexts
-from glassformer.evaluation.abstaining import Answer, AskOptions
 from glassformer.evaluation.regression import (
     REGRESSION_BASELINES,
     REGRESSION_METRICS,
     regression_outcomes,
     regression_tables,
 )
-from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes
+from glassformer.evaluation.results import Baseline, Outcomes
 from glassformer.figures.scatter import true_and_predicted
-from glassformer.foundation.errors import ConfigError, UsageError
+from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.metrics import Metric
 from glassformer.model.network import Network
 from glassformer.objectives.base import OBJECTIVES
@@ -59,13 +58,6 @@ class RegressionConfig(TextObjective):
 
     def in_words(self, row: Mapping[str, Any]) -> str:
         return f"{row['predicted']:.6g} ("
-
-    def ask(self, network: Network, items: Any, tools: EvaluationTools, options: AskOptions) -> list[Answer]:
-        """The number of each text; it has no confidence (`predict` gives an interval)."""
-        if options.abstain_below is not None:
-            raise UsageError("--abstain-below is for labels; a number has no confidence.", reason="number-without-confidence")
-        rows = self.predict(network, items, tools)
-        return [Answer(items.text_of(at), f"{row['predicted']:.6g}", None) for at, row in enumerate(rows)]
 
     def tables(self, details: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[Any]]]]:
         return regression_tables(details)

@@ -113,16 +113,19 @@ class TranslateConfig(ObjectiveConfig):
         pairs = encode_pairs(tools.tokenizer, items, tools.context)
         nats_N, tokens_N = np.zeros(len(pairs)), np.zeros(len(pairs))
         device = tools.device or next(network.parameters()).device
+
+        def measured(one: tuple[Any, Batch]) -> tuple[np.ndarray, ...]:
+            at, batch = one[0], one[1].to(device)
+            scores_BTV = network.head(target_features(network, batch)).float()
+            nats_BT = torch.nn.functional.cross_entropy(
+                scores_BTV.flatten(0, 1), batch["targets"].flatten(), ignore_index=IGNORED, reduction="none"
+            ).view(len(at), -1)
+            return np.asarray(at), nats_BT.double().sum(dim=1).cpu().numpy(), self.count_by_row(batch).cpu().numpy()
+
         with evaluating(network), torch.no_grad():
-            for at, batch in pairs_in_order(pairs, tools.batch_size):
+            for at, nats_B, tokens_B in tools.shared(pairs_in_order(pairs, tools.batch_size), measured):
                 tools.keep_going()
-                batch = batch.to(device)
-                scores_BTV = network.head(target_features(network, batch)).float()
-                nats_BT = torch.nn.functional.cross_entropy(
-                    scores_BTV.flatten(0, 1), batch["targets"].flatten(), ignore_index=IGNORED, reduction="none"
-                ).view(len(at), -1)
-                nats_N[at] = nats_BT.double().sum(dim=1).cpu().numpy()
-                tokens_N[at] = self.count_by_row(batch).cpu().numpy()
+                nats_N[at], tokens_N[at] = nats_B, tokens_B
                 tools.progress(len(at))
         return Units(nats_N, tokens_N), pairs.note("cut")
 
@@ -158,7 +161,7 @@ class TranslateConfig(ObjectiveConfig):
             tools.progress(count)
 
         with evaluating(network):
-            found = translate(network, pairs.sources, rule, progress=done)
+            found = translate(network, pairs.sources, rule, progress=done, shared=tools.shared)
         return [(written_text(target, best[0].ids), best) for best in found]
 
     def predict(self, network: Network, items: Any, tools: EvaluationTools) -> list[dict[str, Any]]:

@@ -144,7 +144,7 @@ class _Logger(Callback):
     def on_trial(self, variant: str, seed: int, run: Any) -> None:
         self.trial, self.group = f"{variant}-seed-{seed}", run.folder.resolve().parents[2].name
         self.on_start(Training(run))
-        for record in run.metrics():
+        for record in run.records():
             self.on_step(record) if "loss" in record else self.on_evaluation(record)
         self.on_end(None)
 

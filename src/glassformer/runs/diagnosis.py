@@ -7,7 +7,7 @@ diverged           a loss, a gradient or a weight stopped being a number
 worse-than-uniform training ends above the loss of giving every output the same probability
 unstable           the training loss rose far above where it began, and came back
 constant-data      a guess that reads nothing predicts everything: the same token or label every time
-flat               the loss is where it began
+flat               the loss is where it began, or never came below that of a guess that reads nothing
 one-class          a classifier predicts the same class for every text
 same-text          most of the validation data were trained on
 too-good           a loss far below what counting pairs of tokens gives: a leak, duplicates, or text made by a rule
@@ -34,6 +34,8 @@ FLAT = 0.03
 """A loss that fell by less than this share of where it began is flat."""
 ABOVE_START = 1.1
 """A mean training loss above this many times the first one is no learning any more."""
+SCATTER = 0.954
+"""The median absolute difference of two draws from a normal distribution, in its standard deviations."""
 NOTHING, ALL_RIGHT = 0.02, 0.998
 """Nats, and a share of right answers: where a baseline that reads nothing gets there, nothing is left to learn."""
 READ_NOTHING = ("uniform", "unigram", "prior", "majority", "label shares", "mean")
@@ -132,14 +134,15 @@ def diagnose(records: Sequence[Mapping[str, Any]], facts: Facts) -> list[Finding
     collapsed = _one_class(records, facts)
     constant = _constant(facts)
     worse = _worse_than_uniform(min(end, last), facts)
-    flat = _flat(start, min(end, last), facts) if worse is None and collapsed is None else None
+    trend = _overfitting(validation, _series(records, TRAIN + "loss") or train, start) or _still_learning(validation, facts)
+    flat = _flat(start, min(end, last), facts) or (_a_guess(records, facts) if trend is None else None)
+    flat = flat if worse is None and collapsed is None else None
     if constant is not None:
         return [constant]
     unstable = _unstable(train, facts) if worse is None and collapsed is None else None
-    found = [worse, unstable, flat, collapsed, _same_text(facts), _too_good(last, facts)]
+    found = [worse, unstable, flat, collapsed, _same_text(facts), _too_good(records, last, facts)]
     if worse is None and unstable is None and flat is None:
-        overfitted = _overfitting(validation, _series(records, TRAIN + "loss") or train, start)
-        found += [overfitted or _still_learning(validation, facts)]
+        found += [trend]
     return [one for one in found if one is not None]
 
 
@@ -198,10 +201,14 @@ def _unstable(train: Sequence[tuple[int, float]], facts: Facts) -> Finding | Non
     start, width = train[0][1], max(3, len(train) // 20)
     if len(train) < width:
         return None
-    means = np.convolve([value for _, value in train], np.ones(width) / width, mode="valid")
-    most = ABOVE_START * start
-    if facts.num_outputs == 1:  # a scaled number: the mean has a loss of 1, and squared errors of a few texts scatter widely
-        most = 2.0 * max(start, 1.0)
+    values = np.array([value for _, value in train])
+    means = np.convolve(values, np.ones(width) / width, mode="valid")
+    outputs = facts.num_outputs or 2
+    guess = math.log(outputs) if outputs > 1 else 1.0  # the first batch may be a lucky one; a scaled number's mean costs 1
+    scatter = float(np.median(np.abs(np.diff(values)))) / SCATTER / width**0.5
+    most = ABOVE_START * max(start, guess) + 3.0 * scatter
+    if outputs == 1:  # squared errors of a few texts scatter widely
+        most = max(most, 2.0 * max(start, guess))
     if means.max() <= most:
         return None
     at = train[int(np.argmax(means))][0]
@@ -217,11 +224,28 @@ def _unstable(train: Sequence[tuple[int, float]], facts: Facts) -> Finding | Non
 def _flat(start: float, end: float, facts: Facts) -> Finding | None:
     if start - end >= FLAT * start:
         return None
+    return _learned_nothing(f"The loss went from {start:.3f} to {end:.3f} in all its steps.", facts)
+
+
+def _a_guess(records: Sequence[Mapping[str, Any]], facts: Facts) -> Finding | None:
+    """The best of the run is no better than always saying the same; the uniform guess is another rule's."""
+    guesses = {name: one for name, one in facts.baselines.items() if name in READ_NOTHING and name != "uniform"}
+    values = _series(records, facts.metric.recorded)
+    if not facts.metric.lower_is_better or not guesses or len(values) < FEWEST:
+        return None
+    (name, guess), best = min(guesses.items(), key=lambda one: one[1]), min(value for _, value in values)
+    if best < guess:
+        return None
+    sign = f"Its best validation {facts.metric.name} is {best:.3f}; the baseline {name}, which reads nothing, has {guess:.3f}."
+    return _learned_nothing(sign, facts)
+
+
+def _learned_nothing(sign: str, facts: Facts) -> Finding:
     rate = "a larger training.lr" if facts.lr is None else f"a larger training.lr (it is {facts.lr:g}; try {10 * facts.lr:g})"
     return Finding(
         "flat",
         "It has learned nothing.",
-        f"The loss went from {start:.3f} to {end:.3f} in all its steps.",
+        sign,
         f"Try {rate} or more steps; if that changes nothing, look whether inputs and targets belong together: "
         "`glassformer data show RECIPE`.",
     )
@@ -260,9 +284,11 @@ def _same_text(facts: Facts) -> Finding | None:
     )
 
 
-def _too_good(last: float, facts: Facts) -> Finding | None:
+def _too_good(records: Sequence[Mapping[str, Any]], last: float, facts: Facts) -> Finding | None:
+    """``last``: the loss, where the judged metric, which the baselines have, is not recorded."""
     if not facts.metric.lower_is_better or not facts.baselines:
         return None
+    last = next((value for _, value in reversed(_series(records, facts.metric.recorded))), last)
     name = min(facts.baselines, key=lambda one: facts.baselines[one])
     best = facts.baselines[name]
     if last >= TOO_GOOD * best:
@@ -271,8 +297,8 @@ def _too_good(last: float, facts: Facts) -> Finding | None:
     return Finding(
         "too-good",
         "It is better than natural text allows.",
-        f"The loss is {last:.3f}, a {best / max(last, 1e-9):.0f}th of the {name} baseline's {best:.3f}: the model sees what it "
-        "predicts, or the text repeats itself.",
+        f"Its {facts.metric.name} is {last:.3f}, a {best / max(last, 1e-9):.0f}th of the {name} baseline's {best:.3f}: it "
+        "sees what it predicts, or the text repeats itself.",
         f"{why} If the text is made by a rule, all is well.",
     )
 

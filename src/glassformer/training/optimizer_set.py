@@ -121,16 +121,21 @@ class OptimizerSet:
         for then in self.after:
             then()
 
-    @contextmanager
-    def evaluating(self, network: nn.Module) -> Iterator[dict[str, Tensor]]:
-        """Inside, ``network`` has the weights that are evaluated and saved. Gives those that are trained, where they differ, by
-        the name under which a checkpoint stores them; afterwards they are back."""
-        averaged = {
+    def averaged(self) -> dict[str, Tensor]:
+        """The weights that are evaluated and saved, by name, where they are not those that are trained. Of a network cut over
+        processes, all of them must call it."""
+        return {
             self._names[weight]: whole(mean)
             for source in (*self.optimizers, *self.after)
             if hasattr(source, "averaged")
             for weight, mean in source.averaged().items()
         }
+
+    @contextmanager
+    def evaluating(self, network: nn.Module, averaged: Mapping[str, Tensor] | None = None) -> Iterator[dict[str, Tensor]]:
+        """Inside, ``network`` has the weights that are evaluated and saved. Gives those that are trained, where they differ, by
+        the name under which a checkpoint stores them; afterwards they are back. ``averaged``: what ``averaged`` gave before."""
+        averaged = self.averaged() if averaged is None else averaged
         weights = {name: weight for name, weight in network.named_parameters() if name in averaged}
         trained = {name: weight.detach().clone() for name, weight in weights.items()}
         _copy(weights, averaged)

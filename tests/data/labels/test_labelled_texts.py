@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.refusals import refused
 
+from glassformer.data import near_duplicates
 from glassformer.data.config import DataConfig
 from glassformer.data.labels import labelled_texts as module
 from glassformer.data.labels.labelled_texts import (
@@ -348,3 +349,27 @@ class TestCopies:
         assert not labels.split("test").seen.any()  # type: ignore[union-attr]
         assert labels.near_duplicates("test").count == 1
         assert sum("near-duplicates" in note for note in labels.notes) == 1
+
+
+def test_few_texts_of_each_label_are_drawn_by_the_seed(tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text("text,label\n" + "".join(f"text {n},{'rare' if n % 5 == 0 else 'common'}\n" for n in range(100)))
+    config = DataConfig(path=str(file), few=3)
+    whole, drawn = Labels(DataConfig(path=str(file))), [Labels(config.drawn_by(seed)) for seed in (0, 0, 1)]
+    first, again, other = (labels.split("train") for labels in drawn)
+    assert first.counts.tolist() == [3, 3]
+    assert first.ids == again.ids
+    assert first.ids != other.ids
+    assert set(first.ids) <= set(whole.split("train").ids)
+    assert drawn[2].split("validation").ids == whole.split("validation").ids
+    assert config.model_copy(update={"few_seed": 7}).drawn_by(1).few_seed == 7
+    with refused(DataError, "fewer-than-few"):
+        Labels(DataConfig(path=str(file), few=30))
+
+
+def test_more_texts_than_are_compared_are_not_spelled_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(near_duplicates, "MOST_TEXTS", 3)
+    monkeypatch.setattr(module, "symbols", lambda text: pytest.fail("four bytes for each character"))
+    labels = Labels(files(tmp_path, TRAIN.replace("text", "word")))
+    assert labels.near_duplicates("validation").pairs is None
+    assert labels.near_duplicates("train").pairs is None

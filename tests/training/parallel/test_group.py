@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
+from tests.refusals import refused
 
-from glassformer.foundation.errors import OtherProcessFailed, UsageError, exit_code_of
+from glassformer.foundation.errors import ConfigError, OtherProcessFailed, UsageError, exit_code_of
 from glassformer.foundation.place import Place, place_of
-from glassformer.training.parallel.group import ALONE, _packed, _unpacked, is_lost, timeout_seconds
+from glassformer.training.parallel.group import ALONE, TIMEOUT, Group, _packed, _unpacked, holds_up, is_lost, seconds_of
 
 TORCHRUN = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4", "MASTER_ADDR": "a", "MASTER_PORT": "1"}
 
@@ -46,6 +51,40 @@ def test_what_counts_as_a_lost_process() -> None:
 
 
 def test_the_time_to_wait(monkeypatch) -> None:
-    assert timeout_seconds() == 600
-    monkeypatch.setenv("GLASSFORMER_PROCESS_TIMEOUT", "2.5")
-    assert timeout_seconds() == 2.5
+    assert seconds_of(TIMEOUT, 600.0) == 600.0
+    for given, found in (("2.5", 2.5), ("soon", 600.0)):
+        monkeypatch.setenv(TIMEOUT, given)
+        assert seconds_of(TIMEOUT, 600.0) == found
+
+
+@pytest.mark.parametrize(
+    ("here", "other", "held"),
+    [
+        ((7, ""), (8, "sum"), True),  # it computes, and another one waits in the next sum
+        ((7, ""), (7, "sum"), False),  # that one is past
+        ((8, "sum"), (8, "sum"), False),  # both wait, for a third
+        ((8, "sum"), (8, "once"), True),  # neither ever ends
+        ((8, "once"), (9, "sum"), False),  # rank 0 is ahead: its word is on the way
+        ((7, ""), (9, "reading"), True),  # another one's GPU waits for this one's gradients
+        ((9, "reading"), (9, "sum"), False),
+    ],
+)
+def test_who_keeps_whom_waiting(here: tuple[int, str], other: tuple[int, str], held: bool) -> None:
+    assert holds_up(here, other) == held
+
+
+def test_lists_arrive_as_they_were() -> None:
+    found = [[[3, 1, 2], -0.1 - 1e-17, True], []]
+    assert _unpacked(_packed(found)) == found
+
+
+@pytest.mark.parametrize("fact", ["code", "data", "torch", "threads", "device_name"])
+def test_facts_in_which_processes_may_not_differ(fact: str) -> None:
+    """Each is one of those that a run compares (``experiment._facts_of``)."""
+    own = dict.fromkeys(("recipe", "code", "data", "torch", "threads", "device_name"), "the same")
+    others = [own, own, {**own, fact: "another"}]
+    group: Any = SimpleNamespace(gather=lambda content: [json.dumps(one).encode() for one in others])
+    with refused(ConfigError, "processes-differ", fact, "process 2"):
+        Group.require_same(group, own)
+    others.pop()
+    Group.require_same(group, own)

@@ -25,6 +25,10 @@ function fill(element, attributes, children) {
 const signed = (value, digits = 3) => (value > 0 ? "+" : value < 0 ? "−" : "") + Math.abs(value).toFixed(digits);
 const percent = (ratio) => (ratio === null ? "" : Math.abs(ratio - 1) < 0.005 ? "±0 %" : `${signed(100 * (ratio - 1), 0)} %`);
 const cellOf = (row, column) => byCell.get([row.name, column.text, column.size, column.base].join("|"));
+const isJudged = (cell) => cell !== undefined && cell.word !== "open";
+const judgedIn = (column) => data.rows.filter((row) => isJudged(cellOf(row, column))).length;
+const shown = data.columns.filter(judgedIn); // where nothing was run yet there is nothing to see
+const nameOf = (column) => `${data.texts[column.text].title}, ${data.sizes[column.size].title}${column.base === "modern" ? "" : `, base ${column.base}`}`;
 const first = (row) => data.columns.map((column) => cellOf(row, column)).find((cell) => cell && cell.parameters !== null);
 const sizeName = (size) => `${size} (${data.sizes[size].title} parameters)`;
 
@@ -57,8 +61,10 @@ const worthOf = (row) => {
 };
 const columns = [
   { name: "Change", key: (row) => row.title.toLowerCase() },
-  ...data.columns.map((column) => ({
-    name: `${column.size}: ${data.texts[column.text].title}${column.base === "modern" ? "" : `, base ${column.base}`}`,
+  { name: "With size", title: "Does the gain grow with size? It takes two sizes on one text.", key: (row) => trendOf(row)?.gain_per_decade.value ?? null,
+    show: (row) => make("span", trendOf(row) ? { title: trendOf(row).sentence } : { class: "open" }, trendOf(row)?.trend ?? (shown.some((column) => isJudged(cellOf(row, column))) ? "not known" : "")) },
+  ...shown.map((column) => ({
+    name: nameOf(column),
     title: `${data.texts[column.text].about} ${sizeName(column.size)}, ${data.sizes[column.size].steps} steps. Against ${data.bases[column.base]}.`,
     key: (row) => cellOf(row, column)?.difference.value ?? null,
     show: (row) => (cellOf(row, column) ? button(cellOf(row, column)) : ""),
@@ -67,7 +73,6 @@ const columns = [
     show: (row) => make("span", { class: row.overall?.verdict.replace(" ", "-") ?? "", title: row.overall?.sentence ?? "" }, row.overall?.verdict ?? "") },
   { name: "Worth in steps", title: "The gain in steps of the baseline, on the first text.", number: true, key: worthOf,
     show: (row) => (worthOf(row) === null ? "" : `${signed(100 * worthOf(row), 0)} %`) },
-  { name: "With size", title: "Does the gain grow with size?", key: (row) => trendOf(row)?.gain_per_decade.value ?? null, show: (row) => trendOf(row)?.trend ?? "" },
   { name: "Parameters", number: true, key: (row) => first(row)?.parameters ?? null, show: (row) => percent(first(row)?.parameters ?? null) },
   { name: "FLOPs", number: true, key: (row) => first(row)?.flops ?? null, show: (row) => percent(first(row)?.flops ?? null) },
   { name: "Speed", title: "Tokens per second of this implementation; rough, because runs shared the machine with more or fewer others.", number: true, key: (row) => first(row)?.speed ?? null, show: (row) => percent(first(row)?.speed ?? null) },
@@ -83,8 +88,8 @@ for (const row of data.rows) {
 }
 
 const body = make("tbody");
-const judged = data.columns.map((column) => data.rows.filter((row) => (cellOf(row, column)?.word ?? "open") !== "open").length);
-const state = { column: 1 + judged.indexOf(Math.max(...judged)), up: true };
+const most = shown.map(judgedIn).indexOf(Math.max(...shown.map(judgedIn)));
+const state = { column: shown.length ? columns.findIndex((column) => column.name === nameOf(shown[most])) : 0, up: true };
 const heads = columns.map((column, number) =>
   make("th", { scope: "col", title: column.title ?? null, class: column.number ? "number" : null },
     make("button", { type: "button", onclick: () => sortBy(number) }, column.name)));
@@ -198,17 +203,20 @@ function open(cell) {
 // -- the page ---------------------------------------------------------------------------------------------------------------
 
 const s = data.summary;
-const says = [
-  `${s.rows} published ${s.rows === 1 ? "change" : "changes"} and the controls, ${s.cells} cells judged from ${s.runs} runs, against one baseline (${data.bases.modern}). A bar is the corrected 95 % interval of the difference in nats per byte, left is better; the band is the margin of ${data.margin}.`,
+const planned = data.columns.filter((column) => !judgedIn(column)).map(nameOf);
+const says = `${s.rows} published ${s.rows === 1 ? "change" : "changes"} and the controls, ${s.cells} cells judged from ${s.runs} runs, against one baseline (${data.bases.modern}). A bar is the corrected 95 % interval of the difference in nats per byte, left is better; the band is the margin of ${data.margin}.`;
+const below = [
   `Controls: ${s.placebo_false_words} of ${s.placebo_cells} placebo cells got a word; ${s.rulers_found} of ${s.ruler_cells} ruler cells were found; ${s.controls_invalid} of ${s.control_cells} positive controls are invalid. By chance alone about ${s.expected_false_words} words would be false.`,
   "Small models, few steps, three texts: a word says whether a change did something here, not whether it is good.",
+  ...(planned.length ? [`Planned and not run yet: ${planned.join("; ")}.`] : []),
 ];
 document.getElementById("atlas").replaceChildren(
   make("h1", {}, data.title),
-  ...says.map((sentence) => make("p", {}, sentence)),
+  make("p", {}, says),
   make("div", { class: "controls" }, make("label", {}, "Search", search), slot.label, cost.label, years.label, word.label,
     make("label", { class: "check" }, controls, "controls"), count),
   make("div", { class: "wide", tabindex: "0" }, make("table", { class: "atlas" }, make("thead", {}, make("tr", {}, ...heads)), body)),
+  ...below.map((sentence) => make("p", {}, sentence)),
   dialog);
 show();
 const asked = byCell.get(decodeURIComponent(location.hash.slice(1)).split("/").join("|"));

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
-from glassformer.data.config import DataConfig, FormatKind
+from glassformer.data.config import DataConfig, FormatKind, SplitConfig
 from glassformer.data.memory_cache import MemoryCache
 from glassformer.data.near_duplicates import (
     SHINGLE,
@@ -24,24 +25,20 @@ from glassformer.data.near_duplicates import (
     near_duplicates_within,
     normalised,
     symbols,
+    too_many,
 )
 from glassformer.data.prepare import trained_tokenizer
 from glassformer.data.reading.corpus import LabelSource, Row, Skipped, Source, Target, format_by_name, read, read_rows
+from glassformer.data.reading.named_sets import LabelSources
 from glassformer.data.reading.readers import text_per_line
-from glassformer.data.reading.sources import (
-    at_places,
-    cached_rows,
-    find_label_sources,
-    find_sources,
-    fingerprint_of,
-    places_of,
-    source_at,
-)
-from glassformer.data.reading.splits import SPLITS, draw_splits, draw_splits_by_class, require_split
+from glassformer.data.reading.sources import cached_rows, find_label_sources, find_sources, fingerprint_of, source_at
+from glassformer.data.reading.split_rows import SplitRows
+from glassformer.data.reading.splits import draw_splits_by_class
 from glassformer.data.reading.tables import BETWEEN, DEFAULTS, cells, layout_of
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError, DataError, UsageError
+from glassformer.foundation.seeds import derive_seed
 
 UNLABELLED = -1
 KINDS: Mapping[str, Target] = {"labels": "class", "multilabel": "several", "numbers": "number"}
@@ -124,7 +121,7 @@ class LabelledTexts:
         chosen = np.flatnonzero(target > 0) if self.target == "several" else [target]
         return ", ".join(self.label_names[int(one)] for one in chosen) or "none"
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """A checksum of the texts and their labels, since ``ids`` do not distinguish two files of one name."""
         named: list[Any] = [self.answer(index) for index in range(len(self))]
@@ -157,112 +154,70 @@ class LabelledTexts:
 
 
 @final
-class Labels:
-    """The labelled texts of a recipe's data. Training and validation are read immediately, tests on request."""
+class Labels(SplitRows[Row, LabelledTexts]):
+    """The labelled texts of a recipe's data."""
 
-    tokenizer: Tokenizer
-    """Set by ``load_labels``: reading labels needs none."""
+    what: ClassVar[str] = "labelled texts"
 
     def __init__(self, data: DataConfig, *, expect: Mapping[str, Any] | None = None, target: Target = "class") -> None:
-        before = (expect or {}).get("fingerprints", {})
         self.target = target
         self.scale: tuple[float, float] | None = None
-        self._data = at_places(data, (expect or {}).get("places", {}))
-        self._sources = find_label_sources(self._data, target)
-        validation = {"validation": self._sources.validation} if self._sources.validation else {}
-        several = len(self._sources.tests) > 1 or self._data.set is not None
-        self._tests = {f"test:{name}" if several else "test": source for name, source in self._sources.tests.items()}
-        files = {"train": self._sources.train, **validation, **self._tests}
-        self._fingerprints = {name: fingerprint_of(source) for name, source in files.items()}
-        for name, sha256 in self._fingerprints.items():
-            if before and name in before and sha256 != before[name]:
-                raise DataError(
-                    f"the labelled {name} texts changed since the run began: their sha256 is {sha256[:12]}, and "
-                    f"it was {before[name][:12]}. Restore the old file, or start a new run.",
-                    file=self._sources.train.name,
-                    reason="text-changed",
-                )
-        for split, own in (("validation", self._sources.validation), ("test", self._sources.tests)):
-            if before and any(name.startswith(split) for name in before) != bool(own):
-                raise DataError(
-                    f"the run began {'without' if own else 'with'} separate {split} texts, so the labelled texts would "
-                    f"now be split differently. {f'Leave data.{split} out' if own else 'Name them again'}, or start a new run.",
-                    file=self._sources.train.name,
-                    reason="text-missing",
-                )
-        self._skipped = Skipped()
-        self._splits = self._train_and_validation()
+        super().__init__(data, expect=expect)
 
-    def _train_and_validation(self) -> dict[str, LabelledTexts]:
-        rows = self._rows(self._sources.train)
+    def _find(self, data: DataConfig) -> LabelSources:
+        return find_label_sources(data, self.target)
+
+    def _names_tests(self, found: LabelSources) -> bool:
+        return len(found.tests) > 1 or self._data.set is not None
+
+    def _read(self, source: LabelSource) -> LabelRows:
+        return rows_of(source)
+
+    def _source_at(self, path: str | Path) -> LabelSource:
+        """With the same columns as the recipe's data, and labels that are known."""
+        return _source_like(self._sources.train, path, self._data)
+
+    def _drawn(self, rows: Sequence[Row], shares: SplitConfig) -> np.ndarray:
         self._values = _known_labels(rows, self._sources.train)
         self.label_names = tuple(self._sources.names.get(value, value) for value in self._values)
-        shares = self._data.split.held_out(validation=not self._sources.validation, test=not self._sources.tests)
-        if len(rows) < 2 + bool(shares.test):
-            raise DataError(
-                f"there are {len(rows)} labelled texts; give at least {2 + bool(shares.test)}.",
-                file=rows[0].file,
-                reason="too-few-texts",
-            )
-        drawn = draw_splits(len(rows), shares)
         if shares.stratify:
-            drawn = draw_splits_by_class([str(row.label) for row in rows], shares)
-        splits = {}
-        for number, name in enumerate(SPLITS):
-            if chosen := [row for row, at in zip(rows, drawn) if at == number]:
-                splits[name] = self._texts(name, chosen)
-        if self._sources.validation:
-            splits["validation"] = self._read("validation", self._sources.validation)
-        if self.target == "class" and np.count_nonzero(splits["train"].counts) < 2:
+            return draw_splits_by_class([str(row.label) for row in rows], shares)
+        return super()._drawn(rows, shares)
+
+    def _items(self, name: str, rows: Sequence[Row]) -> LabelledTexts:
+        rows = self._few(rows) if name == "train" else rows
+        texts = _texts_of_rows(name, rows, self._values, self.label_names, self.target, self.scale)
+        hashes_N = np.fromiter((hash(normalised(texts.text_of(at))) for at in range(len(texts))), np.int64, len(texts))
+        if name != "train":
+            return replace(texts, seen=np.isin(hashes_N, self._trained_on))
+        if self.target == "class" and np.count_nonzero(texts.counts) < 2:
             raise DataError(
-                f"all texts to train on have the label {self._values[int(splits['train'].labels[0])]!r}; one class only is "
+                f"all texts to train on have the label {self._values[int(texts.labels[0])]!r}; one class only is "
                 "nothing to learn. Give texts of at least two labels, or another data.split.seed.",
                 file=self._sources.train.name,
                 reason="one-label",
             )
-        return splits
+        self.scale = texts.scale
+        self._trained_on = hashes_N
+        return texts
 
-    def _rows(self, source: LabelSource) -> Sequence[Row]:
-        """The rows of a source; bad lines are added to ``_skipped``."""
-        rows, skipped = rows_of(source)
-        self._skipped.count += skipped.count
-        self._skipped.examples += skipped.examples[: max(0, 5 - len(self._skipped.examples))]
-        return rows
-
-    def _read(self, name: str, source: LabelSource) -> LabelledTexts:
-        rows = self._rows(source)
-        if not rows:
-            raise DataError("there are no rows in it; give at least one labelled text.", file=source.name, reason="no-rows")
-        return self._texts(name, rows)
-
-    def _texts(self, name: str, rows: Sequence[Row]) -> LabelledTexts:
-        texts = _texts_of_rows(name, rows, self._values, self.label_names, self.target, self.scale)
-        if name == "train":
-            self.scale = texts.scale
-            self._trained_on = {hash(normalised(texts.text_of(index))) for index in range(len(texts))}
-            return texts
-        seen = [hash(normalised(texts.text_of(index))) in self._trained_on for index in range(len(texts))]
-        return replace(texts, seen=np.array(seen))
-
-    @property
-    def names(self) -> list[str]:
-        """The splits there are: train, and validation and test where they exist."""
-        there = {*self._splits, *(["test"] if self._tests else [])}
-        return [name for name in ("train", "validation", "test") if name in there]
-
-    @property
-    def tests(self) -> list[str]:
-        """``test:NAME`` for each test file of a set; ``split("test")`` is all of them, one after another."""
-        return [name for name in self._tests if name != "test"]
-
-    def split(self, name: str) -> LabelledTexts:
-        """One split; a test is read on the first call. ``test`` is all tests together where there are several."""
-        if name == "test" and name not in self._tests and self._tests:
-            return _joined(name, [self.split(test) for test in self._tests])
-        require_split(name, [*self.names, *self.tests])
-        if name not in self._splits:
-            self._splits[name] = self._read(name, self._tests[name])
-        return self._splits[name]
+    def _few(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """``data.few`` rows of each label, in the order of the file; all rows without it."""
+        few = self._data.few
+        if few is None:
+            return rows
+        order = np.random.default_rng(derive_seed(self._data.few_seed or 0, "few")).permutation(len(rows))
+        drawn: dict[str | None, list[int]] = {}
+        for at in order.tolist():
+            drawn.setdefault(rows[at].label, []).append(at)
+        if short := {str(label): len(places) for label, places in drawn.items() if len(places) < few}:
+            label, count = next(iter(sorted(short.items())))
+            raise DataError(
+                f"data.few={few} texts of each label are asked for, but {label!r} has {count} to train on; give fewer.",
+                file=self._sources.train.name,
+                reason="fewer-than-few",
+            )
+        return [rows[at] for at in sorted(at for places in drawn.values() for at in places[:few])]
 
     def training_texts(self) -> Iterator[str]:
         """The training texts of a tokenizer: the labelled ones, and the plain text of a set that has one."""
@@ -282,10 +237,6 @@ class Labels:
         beside = None if self._data.set is None else find_sources(self._data).train
         return None if beside is None or beside.files == self._sources.train.files else beside
 
-    def file(self, path: str | Path) -> LabelledTexts:
-        """A user's file, read like the recipe's data: with the same columns, and labels that are known."""
-        return self._read(str(path), _source_like(self._sources.train, path, self._data))
-
     @property
     def class_weights(self) -> np.ndarray | None:
         """``data.class_weights``: the weight of each class in the loss, 1 for the mean text; of several labels [2, C], of the
@@ -302,10 +253,12 @@ class Labels:
         train, split = self.split("train"), self.split(name)
 
         def make() -> Near:
-            own = [symbols(train.text_of(at)) for at in range(len(train))]
+            own, new = ([part.text_of(at) for at in range(len(part))] for part in (train, split))
+            if too_many(own, () if name == "train" else new):  # before their characters take four bytes each
+                return Near(None)
             if name == "train":
-                return near_duplicates_within(own)
-            return near_duplicates_of(own, [symbols(split.text_of(at)) for at in range(len(split))])
+                return near_duplicates_within([symbols(text) for text in own])
+            return near_duplicates_of([symbols(text) for text in own], [symbols(text) for text in new])
 
         return _near.get((train.fingerprint, split.fingerprint), make)
 
@@ -347,9 +300,7 @@ class Labels:
                 f"The {len(self._values)} labels are all numbers; objective: labels does not know their order or distance. "
                 "objective=regression predicts them as numbers."
             )
-        if self._skipped.count:
-            found.append(f"{self._skipped.count} bad lines were left out, the first: {self._skipped.examples[0]}")
-        return found
+        return [*found, *super().notes]
 
     def _layout_note(self, file: Path) -> str | None:
         """Which separator and encoding were found in a csv file, if they are not the usual ones."""
@@ -358,19 +309,12 @@ class Labels:
 
     @property
     def record(self) -> dict[str, Any]:
-        """The record in a run: sha256 by file, the labels, how the rows were read."""
+        """With the labels, and how many texts each has."""
         return {
-            "schema": 1,
-            "source": self._sources.train.name,
-            "places": places_of(self._data),
-            "sha256": self._fingerprints["train"],
-            "fingerprints": self._fingerprints,
-            "reading": self._sources.train.reading,
+            **super().record,
             "labels": dict(zip(self._values, self.label_names)),
             **({} if self.target == "class" else {"target": self.target, "scale": self.scale}),
             "splits": {name: {"texts": len(split), "counts": split.counts.tolist()} for name, split in self._splits.items()},
-            "skipped_lines": self._skipped.count,
-            "notes": self.notes,
         }
 
 
@@ -611,17 +555,6 @@ def _is_number(label: str) -> bool:
         return bool(np.isfinite(float(label)))
     except ValueError:
         return False
-
-
-def _joined(name: str, parts: Sequence[LabelledTexts]) -> LabelledTexts:
-    """Several splits one after another."""
-    pairs = None if parts[0].pairs is None else tuple(pair for part in parts for pair in part.pairs or ())
-    texts = tuple(text for part in parts for text in part.texts)
-    ids = tuple(text_id for part in parts for text_id in part.ids)
-    flags = [part.seen for part in parts if part.seen is not None]
-    seen = np.concatenate(flags) if len(flags) == len(parts) else None
-    labels = np.concatenate([part.labels for part in parts])
-    return LabelledTexts(name, texts, pairs, labels, ids, parts[0].label_names, seen, parts[0].scale)
 
 
 def _known_labels(rows: Sequence[Row], source: LabelSource) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -17,17 +17,10 @@ from glassformer.data.config import DataConfig
 from glassformer.data.memory_cache import MemoryCache
 from glassformer.data.prepare import trained_tokenizer
 from glassformer.data.reading.corpus import PairRow, PairSource, Skipped, format_by_name, read_pairs
+from glassformer.data.reading.named_sets import PairSources
 from glassformer.data.reading.readers import text_per_line
-from glassformer.data.reading.sources import (
-    at_places,
-    cached_rows,
-    find_pair_sources,
-    fingerprint_of,
-    pair_source_at,
-    parallel_files,
-    places_of,
-)
-from glassformer.data.reading.splits import SPLITS, draw_splits, require_split
+from glassformer.data.reading.sources import cached_rows, find_pair_sources, pair_source_at, parallel_files
+from glassformer.data.reading.split_rows import SplitRows
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.tokenizers.two import TwoTokenizers, TwoTokenizersConfig
 from glassformer.foundation.config import fingerprint
@@ -85,92 +78,36 @@ class Pairs:
 
 
 @final
-class PairsPart:
-    """The pairs of a recipe's data. Training and validation are read immediately, tests on request."""
+class PairsPart(SplitRows[PairRow, Pairs]):
+    """The pairs of a recipe's data."""
 
-    tokenizer: Tokenizer
-    """Set by ``load_pairs``: reading pairs needs none."""
+    what: ClassVar[str] = "pairs"
 
     def __init__(self, data: DataConfig, *, expect: Mapping[str, Any] | None = None) -> None:
-        before = (expect or {}).get("fingerprints", {})
-        self._data = at_places(data, (expect or {}).get("places", {}))
-        self._sources = found = find_pair_sources(self._data)
-        own = {"validation": found.validation} if found.validation else {}
-        self._tests = {f"test:{name}" if len(found.tests) > 1 else "test": test for name, test in found.tests.items()}
-        self._fingerprints = {name: fingerprint_of(one) for name, one in {"train": found.train, **own, **self._tests}.items()}
-        if before and before != self._fingerprints:
-            name = next(name for name in {**before, **self._fingerprints} if before.get(name) != self._fingerprints.get(name))
-            raise DataError(
-                f"the {name} pairs are not those that the run began with (their sha256 differs, or they came or went). "
-                "Restore the old files, or start a new run.",
-                file=found.train.name,
-                reason="text-changed",
-            )
-        self._skipped, self._empty = Skipped(), dict[str, int]()
-        self._splits = self._train_and_validation()
+        self._empty = dict[str, int]()
+        super().__init__(data, expect=expect)
 
-    def _train_and_validation(self) -> dict[str, Pairs]:
-        found = self._sources
-        rows = self._rows("train", found.train)
-        shares = self._data.split.held_out(validation=not found.validation, test=not found.tests)
-        if len(rows) < 2 + bool(shares.test):
-            raise DataError(
-                f"there are {len(rows)} pairs of texts; give at least {2 + bool(shares.test)}.",
-                file=found.train.name,
-                reason="too-few-pairs",
-            )
-        drawn = draw_splits(len(rows), shares)
-        splits = {}
-        for number, name in enumerate(SPLITS):
-            if chosen := [row for row, at in zip(rows, drawn) if at == number]:
-                splits[name] = self._pairs(name, chosen)
-        if found.validation:
-            splits["validation"] = self._pairs("validation", self._rows("validation", found.validation))
-        return splits
+    def _find(self, data: DataConfig) -> PairSources:
+        return find_pair_sources(data)
 
-    def _rows(self, name: str, source: PairSource) -> list[PairRow]:
-        """The pairs of a source in which both texts say something."""
-        rows, skipped = rows_of(source)
-        self._skipped.count += skipped.count
-        self._skipped.examples += skipped.examples[: max(0, 5 - len(self._skipped.examples))]
+    def _read(self, source: PairSource) -> PairRows:
+        return rows_of(source)
+
+    def _kept(self, name: str, source: PairSource, rows: Sequence[PairRow]) -> Sequence[PairRow]:
+        """The pairs in which both texts say something."""
         full = [row for row in rows if row.source and row.target]
         self._empty[name] = len(rows) - len(full)
-        if not full:
-            raise DataError(
-                "there are no pairs in it; give at least one source with its target.", file=source.name, reason="no-rows"
-            )
-        return full
+        return super()._kept(name, source, full)
 
-    def _pairs(self, name: str, rows: Sequence[PairRow]) -> Pairs:
+    def _items(self, name: str, rows: Sequence[PairRow]) -> Pairs:
         pairs = _pairs_of_rows(name, rows)
         if name == "train":
             self._trained_on = set(pairs.sources)
             return pairs
         return replace(pairs, seen=np.array([source in self._trained_on for source in pairs.sources]))
 
-    @property
-    def names(self) -> list[str]:
-        """The splits there are: train, and validation and test where they exist."""
-        there = {*self._splits, *(["test"] if self._tests else [])}
-        return [name for name in SPLITS if name in there]
-
-    @property
-    def tests(self) -> list[str]:
-        """``test:NAME`` for each of several test files; ``split("test")`` is then all of them, one after another."""
-        return [name for name in self._tests if name != "test"]
-
-    def split(self, name: str) -> Pairs:
-        """One split; a test is read on the first call."""
-        require_split(name, [*self.names, *self.tests])
-        if name == "test" and self.tests:
-            return self._pairs(name, [row for test, source in self._tests.items() for row in self._rows(test, source)])
-        if name not in self._splits:
-            self._splits[name] = self._pairs(name, self._rows(name, self._tests[name]))
-        return self._splits[name]
-
-    def file(self, path: str | Path) -> Pairs:
-        """A user's pairs, read like the recipe's."""
-        return self._pairs(str(path), self._rows(str(path), pair_source_at(str(path), self._data)))
+    def _source_at(self, path: str | Path) -> PairSource:
+        return pair_source_at(str(path), self._data)
 
     def learn(self, config: TokenizerConfig) -> Tokenizer:
         """The tokenizer trained on the training pairs: one on both sides, or one for each; cached."""
@@ -202,24 +139,12 @@ class PairsPart:
                     f"{again} of the {len(pairs):,} {name} sources ({again / len(pairs):.1%}) occur word for word among the "
                     "training sources: what is right there may be memory."
                 )
-        if self._skipped.count:
-            found.append(f"{self._skipped.count} bad lines were left out, the first: {self._skipped.examples[0]}")
-        return found
+        return [*found, *super().notes]
 
     @property
     def record(self) -> dict[str, Any]:
-        """The record in a run: sha256 by file, how the pairs were read, how many there are."""
-        return {
-            "schema": 1,
-            "source": self._sources.train.name,
-            "places": places_of(self._data),
-            "sha256": self._fingerprints["train"],
-            "fingerprints": self._fingerprints,
-            "reading": self._sources.train.reading,
-            "splits": {name: {"pairs": len(pairs)} for name, pairs in self._splits.items()},
-            "skipped_lines": self._skipped.count,
-            "notes": self.notes,
-        }
+        """With the number of pairs."""
+        return {**super().record, "splits": {name: {"pairs": len(pairs)} for name, pairs in self._splits.items()}}
 
 
 def load_pairs(

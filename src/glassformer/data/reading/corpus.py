@@ -215,6 +215,11 @@ def _grouped(file: Path, kind: DocumentKind) -> Iterator[tuple[int, bytes]]:
         yield first, b"".join(group)
 
 
+def article_lines(file: Path) -> list[int]:
+    """The first line of each article of a text file."""
+    return [first for first, _ in _grouped(file, "article")]
+
+
 def _beginnings(file: Path, kind: DocumentKind) -> Iterator[tuple[int, bytes, bool]]:
     """(number, line, whether a document may begin with it). A title of an article has a blank line on both sides."""
     blank_before = True

@@ -79,7 +79,7 @@ def docstring_corpus() -> str:
 
 
 def library_sources() -> str:
-    """The source files of the standard library as lines of JSON, a name and a text each, in the order of ``source_files``.
+    """The source files of the standard library as lines of JSON: name, package and text, in the order of ``source_files``.
 
     Without tables (``encodings``, ``pydoc_data``), and without files of more than ``LONGEST``: a few would outweigh all others.
     """
@@ -88,5 +88,6 @@ def library_sources() -> str:
         text = file.read_text(encoding="utf-8", errors="replace")
         name = file.relative_to(library)
         if text.strip() and len(text) <= LONGEST and name.parts[0] not in ("encodings", "pydoc_data"):
-            rows.append(json.dumps({"file": name.as_posix(), "text": text}, ensure_ascii=False) + "\n")
+            row = {"file": name.as_posix(), "package": name.with_suffix("").parts[0], "text": text}
+            rows.append(json.dumps(row, ensure_ascii=False) + "\n")
     return "".join(rows)

@@ -19,9 +19,9 @@ from typing import Any, final
 
 from glassformer.data.config import NO_DATA, DocumentKind, FormatKind, GeneratedSetConfig
 from glassformer.data.disk_cache import cache_folder, cached_folder
-from glassformer.data.reading.corpus import LabelSource, PairSource, Source, read
+from glassformer.data.reading.corpus import LabelSource, PairSource, Source
 from glassformer.data.reading.docstrings import docstring_corpus, library_sources
-from glassformer.data.reading.tables import Column
+from glassformer.data.reading.tables import Column, cells
 from glassformer.foundation.errors import DataError, GlassformerError, UnknownName
 from glassformer.foundation.files import sha256_of_file, sha256_of_text, write_atomically
 
@@ -122,10 +122,14 @@ class DataSources:
 
 
 class NamedSet(ABC):
-    """A named set. ``find`` returns its parts, or raises and says what is missing."""
+    """A named set. ``find`` returns its parts, or raises and says what is missing.
+
+    ``group``: what its documents belong to, as ``data.group`` would name it; None where its files do not say.
+    """
 
     name: str
     about: str
+    group: Column
 
     @abstractmethod
     def find(self) -> DataSources: ...
@@ -147,6 +151,7 @@ class LibraryText(NamedSet):
     make: Callable[[], str]
     text_column: str | None = None
     made_by: int = 1  # incremented when what ``make`` gives changes
+    group: Column = None
 
     def find(self) -> DataSources:
         version = ".".join(map(str, sys.version_info[:3]))
@@ -173,6 +178,8 @@ class UniqueTexts(NamedSet):
     about: str
     of: str
     test: str
+    group: Column = "group"
+    made_by: int = 2  # incremented when the columns change
 
     def find(self) -> DataSources:
         found = SETS[self.of].find()
@@ -185,13 +192,17 @@ class UniqueTexts(NamedSet):
         def make(draft: Path) -> None:
             seen: set[str] = set()
             for name, source in (("train", found.train), ("validation", held_out)):
-                texts = dict.fromkeys(document.text.strip() for document in read(source))
-                rows = [json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in texts if text not in seen]
-                write_atomically(draft / f"{name}.jsonl", "".join(rows))
+                columns, texts = {"text_column": source.text_column, "group": SETS[self.of].group}, dict[str, str]()
+                for file in source.files:
+                    for _, (text, group) in cells(file, source.format_of(file), columns):
+                        texts.setdefault(text.strip(), group)
+                rows = [{"text": text, "group": group} for text, group in texts.items() if text not in seen]
+                lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+                write_atomically(draft / f"{name}.jsonl", lines)
                 seen.update(texts)
 
         sums = [sha256_of_file(file) for source in (found.train, held_out) for file in source.files]
-        folder = cached_folder("sets", f"{self.name}-{sha256_of_text(' '.join(sums))[:12]}", make)
+        folder = cached_folder("sets", f"{self.name}-{sha256_of_text(' '.join(sums))[:12]}-{self.made_by}", make)
         parts = [(folder / f"{part}.jsonl",) for part in ("train", "validation")]
         train, validation = (Source(self.name, files, document="line", text_column="text") for files in parts)
         return DataSources(train=train, validation=validation, notes=found.notes)
@@ -221,6 +232,7 @@ class FileSet(NamedSet):
     questions: str | None = None  # file of training questions; then tests are files of questions, too
     unanswered: Mapping[str, str] = field(default_factory=dict)
     fetch: Callable[[Path], None] | None = None
+    group: Column = None
 
     def find(self) -> DataSources:
         folder = self._folder()
@@ -314,6 +326,8 @@ _KNOWN: list[NamedSet] = [
         document="line",
         make=library_sources,
         text_column="text",
+        group="package",
+        made_by=2,
     ),
     FileSet(
         name="wikitext-2",
@@ -322,6 +336,7 @@ _KNOWN: list[NamedSet] = [
         validation="valid.txt",
         tests={"test": "test.txt"},
         document="article",
+        group="article",
         public_source="github.com/pytorch/examples, word_language_model/data/wikitext-2",
         sha256="9e9fa1ad55b1c2c95b08e37dd8e653f638fac2c6de904b79e813611eefbc985f",
         fetch=_by_name(
@@ -390,6 +405,7 @@ _KNOWN: list[NamedSet] = [
         tests={"dev": "dev.jsonl"},
         document="line",
         text_column="passage",
+        group="title",
         labelled=LabelFiles(
             train="train.jsonl",
             tests={"dev": "dev.jsonl"},

@@ -1,4 +1,4 @@
-"""A judged change -> English: its headline, its sentence with caveats, its details; numbers, intervals, problems of runs.
+"""A judged change -> English: its headline and its caveats; numbers, intervals, problems of runs.
 
 Says better or worse, so that a reader needs no sign convention; differences in the metric's unit, right answers in per cent.
 Computes no statistics; decides nothing.
@@ -79,7 +79,7 @@ def problem(problems: Mapping[int, Problem], labels: Sequence[int], seeds: int, 
 
 def invalid(
     change: Trials, labels: Sequence[int], evidence: Evidence | None, unstable: tuple[Rate, Rate] | None
-) -> tuple[str, str, str]:
+) -> tuple[str, str, tuple[str, ...]]:
     """Reason, headline, and what the runs of a change that leaks seemed to show.
 
     ``unstable``: the rates of failure of change and baseline, where its runs fail more often.
@@ -100,11 +100,12 @@ def invalid(
         why = f"it is unstable. {unstable[0]}, of the baseline {unstable[1]} (exact 95 % intervals): {where}"
     if change.unequal and Problem.UNEQUAL in problems.values():
         reason = why = f"the plan demands what it does not have: {change.unequal}"
-    measured = ""
+    apparent: tuple[str, ...] = ()
     if evidence is not None and (only_leaks or only_differs):
         believed = "Trained by that step" if only_differs else "Without the check one would have believed"
-        measured = f" {believed}: {apparent_difference(evidence)}."
-    return reason, headline(change.name, "invalid", why), measured
+        shown = interval_text(evidence.difference, metric=evidence.metric)
+        apparent = (f"{believed}: {evidence.metric.name} {by_how_much(evidence)} ({shown}).",)
+    return reason, headline(change.name, "invalid", why), apparent
 
 
 def leak_found(*, in_step: bool) -> str:
@@ -136,15 +137,11 @@ def points(value: float) -> str:
     return "1 percentage point" if math.isclose(value, 0.01) else f"{100 * value:g} percentage points"
 
 
-def apparent_difference(evidence: Evidence) -> str:
-    """``loss lower by 0.032 nats per token (95 % interval 0.015 to 0.049)``: of a change whose runs do not count."""
-    value = evidence.difference.value
-    assert value is not None
-    text = f"{evidence.metric.name} exactly equal"
-    if value != 0.0:
-        way = "lower" if value < 0.0 else "higher"
-        text = f"{evidence.metric.name} {way} by {amount(value, evidence.metric, evidence.difference.half_width)}"
-    return f"{text} ({interval_text(evidence.difference, metric=evidence.metric)})"
+def by_how_much(evidence: Evidence) -> str:
+    """``lower by 0.032 nats per token``."""
+    value, half = evidence.effects.mean, evidence.difference.half_width
+    way = "lower" if value < 0.0 else "higher"
+    return "exactly equal" if value == 0.0 else f"{way} by {amount(value, evidence.metric, half)}"
 
 
 def interval_text(estimate: Estimate, percent: str = "95 %", metric: Metric | None = None) -> str:
@@ -172,12 +169,14 @@ class Explanation:
     """One judged change and everything its sentences mention."""
 
     change: Trials
-    word: str
     evidence: Evidence
     looks: Looks
-    look: int
     changes: int
     rules: Rules
+
+    @property
+    def word(self) -> str:
+        return self.evidence.word
 
     @property
     def _with(self) -> str:
@@ -186,7 +185,7 @@ class Explanation:
 
     @property
     def _next_look(self) -> int | None:
-        return self.looks.seeds[self.look + 1] if self.look + 1 < len(self.looks.seeds) else None
+        return next(iter(self.looks.seeds[self.evidence.look + 1 :]), None)
 
     @property
     def _found(self) -> bool:
@@ -258,13 +257,9 @@ class Explanation:
 
     def _measured(self) -> str:
         """``loss 2.28 -> 1.88, lower by 0.40 nats per token``."""
-        e = self.evidence
-        value, half = e.difference.value, e.difference.half_width
-        assert value is not None
-        levels = f"{e.metric.name} {scaled(e.base_value, e.metric, half)} -> {scaled(e.value, e.metric, half)}"
-        if value == 0.0:
-            return f"{levels}, exactly equal"
-        return f"{levels}, {'lower' if value < 0.0 else 'higher'} by {amount(value, e.metric, half)}"
+        e, half = self.evidence, self.evidence.difference.half_width
+        levels = " -> ".join(scaled(one, e.metric, half) for one in (e.base_value, e.value))
+        return f"{e.metric.name} {levels}, {by_how_much(e)}"
 
     def _p_text(self) -> str:
         """``p = 0.03, corrected for 3 changes and 4 looks``."""
@@ -317,16 +312,12 @@ class Explanation:
 
     # -- the caveats, and the rest ----------------------------------------------------------------------------------------
 
-    def sentence(self) -> str:
-        """The headline, what the data cannot exclude, and caveats."""
-        beside = (
-            [f"It was compared with {joined([one.text for one in self.change.conditions])}."] if self.change.conditions else []
-        )
-        beside = beside if self.word == "not decided" else []
-        return " ".join([self.headline(), *beside, *self._not_excluded(), *self._caveats(), *self._remarks()])
-
-    def _remarks(self) -> list[str]:
-        return [*self.change.earlier.remarks(self.rules.margin), *self.change.remarks, *self.rules.remarks]
+    def caveats(self) -> tuple[str, ...]:
+        """What the word was compared with, what the data cannot exclude, and what else to know."""
+        differs = [one.text for one in self.change.conditions] if self.word == "not decided" else []
+        beside = [f"It was compared with {joined(differs)}."] if differs else []
+        remarks = [*self.change.earlier.remarks(self.rules.margin), *self.change.remarks, *self.rules.remarks]
+        return (*beside, *self._not_excluded(), *self._about_the_data(), *remarks)
 
     def _not_excluded(self) -> list[str]:
         """For a decided change, which bad runs and which rare documents so few seeds and documents may have missed."""
@@ -344,7 +335,7 @@ class Explanation:
             )
         return [f"{e.seeds} seeds and {e.documents} {e.unit} do not exclude: {'; '.join(parts)}."] if parts else []
 
-    def _caveats(self) -> list[str]:
+    def _about_the_data(self) -> list[str]:
         e, caveats = self.evidence, []
         if e.unit == "blocks":
             blocks = "1 block" if e.documents == 1 else f"{e.documents} blocks"
@@ -364,23 +355,7 @@ class Explanation:
             what = "is an outlier" if len(e.far_off_seeds) == 1 else "are outliers"
             who = listed(e.far_off_seeds, "seed").capitalize()
             caveats.append(f"{who} {what}; the mean over all runs is tested, outliers included.")
-        return caveats
-
-    def details(self) -> list[str]:
-        """The statistics behind the verdict, shown on request."""
-        e, n = self.evidence, self.evidence.seeds
-        sentences = []
-        if self._next_look and self.word != "not decided":
-            sentences.append(f"Stopped after {n} of up to {self.looks.seeds[-1]} seeds; the interval is valid at every look.")
-        if self.word == "not decided" and e.seeds >= FEWEST_SEEDS:
-            shown = interval_text(e.difference, metric=e.metric)
-            sentences.append(f"Measured: {self._measured()} ({shown}), corrected p {p_value(e.p_corrected)}.")
-        sentences.append(f"{e.seeds_better} of {n} seeds are better.")
         if e.base_runs is not None:
-            sentences.append(
-                f"Unpaired (Welch's test): {n} runs of the change, {e.base_runs} stored runs of the baseline, whose luck all "
-                "verdicts against them share."
-            )
-        share = f"{100 * e.effects.document_share:.0f} % of the variance comes from the {e.unit}"
-        sentences.append(f"For these {e.unit} alone: {interval_text(e.on_this_set, metric=e.metric)}; {share}.")
-        return sentences
+            runs = f"{e.seeds} runs of the change, {e.base_runs} stored runs of the baseline"
+            caveats.append(f"Unpaired (Welch's test): {runs}, whose luck all verdicts against them share.")
+        return caveats

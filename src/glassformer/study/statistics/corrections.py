@@ -3,17 +3,17 @@
 All studies of a question (baseline, change, text, metric) are one group-sequential test (Lan and DeMets 1983): the first may
 spend ``FIRST_STUDY`` of alpha, all later ones together the rest. Inside a study with looks at n of N seeds, (n/N)^2 of its
 share is spent for better or worse, n/N for "same". Boundaries are simulated on t processes; those of the default looks are
-tabulated (``python -m glassformer.study.statistics.corrections`` recomputes them), others are simulated once per process with
-fixed random numbers. A first study without looks needs no simulation.
+tabulated (a slow test makes them again), others are simulated once per process with fixed random numbers. A first study without
+looks needs no simulation.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from glassformer.foundation.distributions import Floats, t_two_sided, t_upper
 from glassformer.foundation.errors import ConfigError
@@ -45,13 +45,24 @@ def study_share(number: int) -> float:
     return FIRST_STUDY if number < 2 else (1.0 - FIRST_STUDY) / (number * (number - 1))
 
 
-def holm(p: npt.ArrayLike) -> Floats:
+def holm(p: Sequence[float]) -> list[float]:
     """Holm's (1979) corrected p values: the family-wise level at which each would just be significant."""
-    p_ = np.asarray(p, dtype=np.float64)
-    order = np.argsort(p_, kind="stable")
-    corrected = np.empty_like(p_)
-    corrected[order] = np.minimum(np.maximum.accumulate(p_[order] * np.arange(len(p_), 0, -1)), 1.0)
-    return corrected
+    ratios, _ = over_boundaries(p, lambda at, left: 1.0 / left, len(p))
+    return [min(1.0, ratio) for ratio in ratios]
+
+
+def over_boundaries(p: Sequence[float], boundary: Callable[[int, int], float], count: int) -> tuple[list[float], list[int]]:
+    """Holm's method: each p over its boundary (significant where at most 1), and its rank.
+
+    The smallest against ``boundary(which, count)``, the next against that for one hypothesis fewer, and so on; none is more
+    significant than one before it.
+    """
+    order = sorted(range(len(p)), key=lambda at: p[at] / boundary(at, count))
+    ratios, ranks, worst = [0.0] * len(p), [0] * len(p), 0.0
+    for rank, at in enumerate(order):
+        worst = max(worst, p[at] / boundary(at, count - rank))
+        ratios[at], ranks[at] = worst, rank
+    return ratios, ranks
 
 
 @dataclass(frozen=True)
@@ -158,21 +169,3 @@ def t_process(looks: tuple[int, ...], paths: int, stream: int = 0) -> tuple[Floa
         before = n
         process.append(total / np.sqrt(n * (squares - total**2 / n) / (n - 1)))
     return tuple(process)
-
-
-def _usual_boundaries(streams: int = 20) -> None:
-    """Prints the tables above: means over independent simulations, with standard errors."""
-    plan = Looks(USUAL_LOOKS)
-    rows = [(left, 2) for left in USUAL_THRESHOLDS] + [(1, 1)]
-    found = np.array(
-        [
-            [boundaries(*plan._analyses(sides), ALPHA / left, sides=sides, stream=s) for left, sides in rows]
-            for s in range(streams)
-        ]
-    )
-    for (left, sides), mean, error in zip(rows, found.mean(0), found.std(0, ddof=1) / np.sqrt(streams)):
-        print(f"{'found' if sides == 2 else 'same'}, {left} left: {mean.round(6)} +- {error.round(6)}")
-
-
-if __name__ == "__main__":
-    _usual_boundaries()

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,8 @@ from glassformer.study.history.ledger import Earlier
 from glassformer.study.planning.conditions import Condition
 from glassformer.study.planning.power import SeedsNeeded, documents_wanted, seeds_needed
 from glassformer.study.statistics.two_way import TwoWayEffects, upper_bound
+
+Word = Literal["better", "worse", "same", "not decided", "invalid"]
 
 
 class Problem(StrEnum):
@@ -105,6 +107,8 @@ class Evidence:
     """What the documents are: documents, blocks or groups."""
     base_value: float
     seed_labels: tuple[int, ...]
+    look: int = 0
+    word: Word = "not decided"
     p_corrected: float = 1.0
     beyond_margin: bool = False
     """Whether the difference is significantly larger than the margin, corrected over all changes."""

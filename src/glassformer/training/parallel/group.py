@@ -3,6 +3,7 @@
 Whatever decides (a folder, a stop, a figure) is decided once for all: rank 0 does it and the others get the answer
 (``once``), or every process gives a number and the largest counts (``largest``). Words travel as JSON, never as pickle.
 When one process fails, its reason and exit code are stored where all can read them; the others end with that code, silently.
+A process that is frozen, or that keeps the others waiting far longer than it ever took, is ended, and all others with it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar, final
 
@@ -38,21 +39,24 @@ T = TypeVar("T")
 
 TIMEOUT = "GLASSFORMER_PROCESS_TIMEOUT"
 """Environment variable: seconds that a process waits for the others before it gives up; 600 by default."""
+PATIENCE = "GLASSFORMER_PROCESS_PATIENCE"
+"""Environment variable: seconds, 30 by default, after which a process is ended that gives no sign of life (it is stopped, or
+its machine is gone), or that keeps the others waiting in a step or an evaluation (see ``Group.paced``)."""
+SLOWER = 10.0
+"""How many times its longest step so far, too, a process may keep the others waiting in a step."""
 LOOK_EVERY = 0.5  # seconds between looks for the failure of another process
-FROZEN = 30.0
-"""Seconds without a sign of life after which a process is ended: it is stopped, or its machine is gone."""
 GRACE = 5.0  # seconds in which a process may end by itself after another one failed
-CAUSE = "cause"
+CAUSE, AWAITED, READING = "cause", "awaited", "reading"
 LAUNCHED, LOST = "GLASSFORMER_LAUNCHED", 75
 """Set where our own launcher started the processes: it reports which one was killed, and one that lost contact ends silently,
 with this code."""
 
 
-def timeout_seconds() -> float:
+def seconds_of(variable: str, otherwise: float) -> float:
     try:
-        return float(os.environ.get(TIMEOUT, "600"))
-    except ValueError:
-        return 600.0
+        return float(os.environ[variable])
+    except (KeyError, ValueError):
+        return otherwise
 
 
 class Processes(Protocol):
@@ -72,7 +76,14 @@ class Processes(Protocol):
         """The largest of the numbers that the processes give."""
 
     def shared(self, items: Iterator[Any], compute: Callable[[Any], T]) -> Iterator[T]:
-        """``compute`` of every item in order, item k by process k modulo their number. Results: arrays, or tuples of them."""
+        """``compute`` of every item in order, item k by process k modulo their number. Results: arrays, tuples of them, or
+        lists that JSON can hold."""
+
+    def paced(self, what: str) -> AbstractContextManager[None]:
+        """Inside, this process does what it has done before, and is expected to take no more than some times as long."""
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Inside, this process waits for its GPU, and so perhaps for the others, whose gradients the GPU waits for."""
 
     def require_same(self, facts: Mapping[str, Any]) -> None:
         """Raises where the processes do not agree on a fact."""
@@ -101,6 +112,12 @@ class Alone:
     def shared(self, items: Iterator[Any], compute: Callable[[Any], T]) -> Iterator[T]:
         return map(compute, items)
 
+    def paced(self, what: str) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def reading(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
     def require_same(self, facts: Mapping[str, Any]) -> None:
         return None
 
@@ -127,7 +144,8 @@ class Group:
         from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]
 
         self.place = place
-        self._limit = timedelta(seconds=timeout_seconds())
+        self._limit = timedelta(seconds=seconds_of(TIMEOUT, 600.0))
+        self._patience = min(seconds_of(PATIENCE, 30.0), self._limit.total_seconds())
         store, rank, world = next(iter(dist.rendezvous("env://", timeout=self._limit)))  # type: ignore[attr-defined]
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         dist.init_process_group(
@@ -142,9 +160,15 @@ class Group:
         self._pairs: list[Any] = []
         self._staged = True
         self._ending = False
-        self.saving = False
-        """While True, the failure of another process does not cut this one off."""
+        self._turn = 0  # collectives and words so far: the same in all processes at the same place
+        self._waits_in = ""  # the kind of the one that it waits in
+        self._waited = 0.0  # seconds, in all of them
+        self._does, self._may_take = "", self._limit.total_seconds()  # how long it may keep the others waiting now
+        self._longest: dict[str, float] = {}  # seconds of the longest step and so on, without waiting
+        self._thread = threading.get_ident()
+        self._looks = 0
         threading.Thread(target=self._watch, daemon=True).start()
+        threading.Thread(target=self._guard, daemon=True).start()
 
     @property
     def leads(self) -> bool:
@@ -175,21 +199,23 @@ class Group:
         key = f"word-{self._words}"
         if self.leads:
             result = work()
+            self._turn += 1
             self._store.set(key, json.dumps(pack(result)))
             return result
-        for turn in itertools.count(1):
-            if self._is_set(self._store, key):
-                break
-            if turn % 50 == 0:
-                self._raise_if_another_failed()
-            time.sleep(min(0.02, 0.0005 * turn))
+        with self._in_a_collective("once"):
+            for look in itertools.count(1):
+                if self._is_set(self._store, key):
+                    break
+                if look % 50 == 0:
+                    self._raise_if_another_failed()
+                time.sleep(min(0.02, 0.0005 * look))
         return unpack(json.loads(self._store.get(key)))
 
     def largest(self, number: int) -> int:
         import torch.distributed as dist
 
         found = torch.tensor([number])
-        with self._in_a_collective():
+        with self._in_a_collective("largest"):
             dist.all_reduce(found, op=dist.ReduceOp.MAX)
         return int(found)
 
@@ -197,7 +223,7 @@ class Group:
         """What each process gives, in the order of ranks."""
         import torch.distributed as dist
 
-        with self._in_a_collective():
+        with self._in_a_collective("gather"):
             sizes = [torch.zeros(1, dtype=torch.long) for _ in range(self.place.world)]
             dist.all_gather(sizes, torch.tensor([len(content)]))
             longest = max(int(size) for size in sizes)
@@ -211,8 +237,35 @@ class Group:
         while not ended:
             together = [item for _, item in zip(range(world), items)]
             ended = len(together) < world
-            own = _packed(compute(together[rank])) if rank < len(together) else b""
+            with self.paced("batch of an evaluation"):
+                own = _packed(compute(together[rank])) if rank < len(together) else b""
             yield from (_unpacked(one) for one in self.gather(own)[: len(together)])
+
+    @contextmanager
+    def paced(self, what: str) -> Iterator[None]:
+        """Inside, this process may keep the others waiting ``SLOWER`` times the longest such block so far, at least the seconds
+        of ``PATIENCE``; then it ends itself and says where it is. The first block, and all else, has those of ``TIMEOUT``.
+
+        Its time alone says nothing (all may be slow): it counts how long others wait for it.
+        """
+        begun, waited, unpaced = time.monotonic(), self._waited, self._may_take
+        if what in self._longest:
+            self._does, self._may_take = what, min(max(self._patience, SLOWER * self._longest[what]), unpaced)
+        try:
+            yield
+        finally:
+            taken = time.monotonic() - begun - (self._waited - waited)
+            self._longest[what] = max(taken, self._longest.get(what, 0.0))
+            self._does, self._may_take = "", unpaced
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        begun, self._waits_in = time.monotonic(), READING
+        try:
+            yield
+        finally:
+            self._waits_in = ""
+            self._waited += time.monotonic() - begun
 
     def require_same(self, facts: Mapping[str, Any]) -> None:
         found = [json.loads(one) for one in self.gather(json.dumps(facts).encode())]
@@ -239,7 +292,7 @@ class Group:
         scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor  # renamed in torch 2.13
         gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
         part = torch.nn.functional.pad(flat.cpu() if self._staged else flat, (0, -len(flat) % self.place.world))
-        with self._in_a_collective():
+        with self._in_a_collective("sum"):
             for pair in self._pairs:
                 half = part.new_empty(len(part) // 2)
                 scatter(half, part, group=pair)
@@ -256,7 +309,7 @@ class Group:
 
         scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
         rows, rank = list(range(self.place.world)), self.place.rank
-        with self._in_a_collective():
+        with self._in_a_collective("scatter_sum"):
             for level, pair in enumerate(self._pairs):
                 bit = 1 << level
                 low = [at for at, row in enumerate(rows) if not row & bit]
@@ -265,6 +318,14 @@ class Group:
                 scatter(half, parts[torch.tensor(low + high, device=parts.device)], group=pair)
                 rows, parts = [rows[at] for at in (high if rank & bit else low)], half
         return parts[0]
+
+    def gather_weights(self, output: Tensor, part: Tensor, group: Any, async_op: bool) -> Any:
+        """The parts of all processes, end to end. Over NCCL it waits on the GPU, and only there."""
+        import torch.distributed as dist
+
+        gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+        with self._in_a_collective("weights"):
+            return gather(output, part, group=group, async_op=async_op and output.is_cuda)
 
     def ended_by(self, error: BaseException) -> BaseException:
         """What this process ends with: its own error where it is the first to fail, otherwise that of the other one."""
@@ -301,11 +362,15 @@ class Group:
             dist.destroy_process_group()
 
     @contextmanager
-    def _in_a_collective(self) -> Iterator[None]:
+    def _in_a_collective(self, kind: str) -> Iterator[None]:
+        begun, self._turn, self._waits_in = time.monotonic(), self._turn + 1, kind
         try:
             yield
         except RuntimeError as error:
             raise _LostProcess(str(error)) from error
+        finally:
+            self._waits_in = ""
+            self._waited += time.monotonic() - begun
 
     def _cause(self, wait: float = 0.0) -> dict[str, Any] | None:
         until = time.monotonic() + wait
@@ -335,7 +400,7 @@ class Group:
     def _end_neighbour(self, pid: int) -> None:
         """Ends the next process, which gives no sign of life: by a signal on the same machine, else by ending all others."""
         neighbour = (self.place.rank + 1) % self.place.world
-        what = f"Process {neighbour} of {self.place.world} gave no sign of life for {FROZEN:g} s"
+        what = f"Process {neighbour} of {self.place.world} gave no sign of life for {self._patience:g} s"
         print(f"{what} and is ended.", file=sys.stderr, flush=True)
         if neighbour // self.place.local_world == self.place.rank // self.place.local_world:
             with suppress(ProcessLookupError):
@@ -344,37 +409,91 @@ class Group:
             own = {"rank": neighbour, "code": 1, "pid": pid}
             self._watched_store.compare_set(CAUSE, "", json.dumps(own))
 
+    def _end_itself(self, why: str) -> None:
+        """Ends this process, which would not end: it computes forever, or waits for what never comes."""
+        own = {"rank": self.place.rank, "code": 1, "pid": os.getpid()}
+        if json.loads(self._watched_store.compare_set(CAUSE, "", json.dumps(own))) == own:
+            frame, who = sys._current_frames().get(self._thread), f"Process {self.place.rank} of {self.place.world}"
+            where = "" if frame is None else f" It is at {frame.f_code.co_filename}, line {frame.f_lineno}."
+            print(f"Error: {who} {why}.{where} The last checkpoint is whole: go on with --resume.", file=sys.stderr, flush=True)
+        os._exit(1)
+
     def _watch(self) -> None:
-        """Ends this process when another one failed and it does not end by itself: it may wait for what never comes."""
+        """Looks after the run beside the main thread, which may be anywhere.
+
+        Ends this process when another one failed and it does not end by itself, and when it keeps the others waiting too long;
+        ends the next one when it is frozen. Looks are counted, not seconds: after Ctrl-Z and fg all have been silent.
+        """
         code, last, silent = 1, b"", 0
+        before, since = (-1, ""), 0  # its own place at the last look, and for how many looks others have waited for it there
         try:
-            for beat in itertools.count():
+            for self._looks in itertools.count():
                 if self._is_set(self._watched_store, CAUSE):
                     break
                 if self._ending:
                     return
-                self._watched_store.set(f"beat-{self.place.rank}", f"{os.getpid()} {beat}")
+                self._watched_store.set(f"beat-{self.place.rank}", f"{os.getpid()} {self._looks}")
                 key = f"beat-{(self.place.rank + 1) % self.place.world}"
                 found = self._watched_store.get(key) if self._is_set(self._watched_store, key) else b""
-                # Looks are counted, not seconds: after Ctrl-Z and fg all have been silent, this one too.
                 last, silent = found, silent + 1 if found and found == last else 0
-                if silent * LOOK_EVERY > FROZEN:
+                if silent * LOOK_EVERY > self._patience:
                     self._end_neighbour(int(found.split()[0]))
                     silent = 0
+                here, other = (self._turn, self._waits_in), self._awaited()
+                since = since + 1 if holds_up(here, other) and here == before else 0
+                if here[1] and here == before:
+                    self._watched_store.set(AWAITED, f"{here[0]} {here[1]}")
+                if since * LOOK_EVERY > (self._patience if here[1] else self._may_take):
+                    self._end_itself(self._why_held_up(since * LOOK_EVERY, here[1], other[1]))
+                before = here
                 time.sleep(LOOK_EVERY)
             code = json.loads(self._watched_store.get(CAUSE))["code"]
         except (_LostProcess, RuntimeError, ValueError):  # the process that keeps the store is gone, and with it the run
             pass
         if self._ending:
             return
-        until = time.monotonic() + GRACE
-        while time.monotonic() < until or self.saving:
-            time.sleep(0.1)
+        time.sleep(GRACE)
         if not self._ending:
             for stream in (sys.stdout, sys.stderr):
                 with suppress(OSError, ValueError):
                     stream.flush()
             os._exit(code)
+
+    def _guard(self) -> None:
+        """Ends this process when its looks at the store never end: torch waits without limit for a machine that is gone."""
+        last, silent = -1, 0
+        while not self._ending:
+            last, silent = self._looks, silent + 1 if self._looks == last else 0
+            if silent * LOOK_EVERY > self._patience + GRACE:
+                who = f"Process {self.place.rank} of {self.place.world} has had no contact with the machine of process 0"
+                what = f"{who} for {silent * LOOK_EVERY:g} s. The last checkpoint is whole: go on with --resume."
+                print(f"Error: {what}", file=sys.stderr, flush=True)
+                os._exit(1)
+            time.sleep(LOOK_EVERY)
+
+    def _awaited(self) -> tuple[int, str]:
+        """Where a process waits for others: the number of its collective or word, and the kind."""
+        if not self._is_set(self._watched_store, AWAITED):
+            return -1, ""
+        turn, kind = self._watched_store.get(AWAITED).decode().split()
+        return int(turn), kind
+
+    def _why_held_up(self, seconds: float, own: str, other: str) -> str:
+        if own:
+            return f"waits in {own!r} and another one in {other!r}, so that neither can go on: a defect of the program"
+        usual = f" in a {self._does} (its longest took {self._longest[self._does]:.3g} s)" if self._does else ""
+        return f"has kept the others waiting for {seconds:g} s{usual}"
+
+
+def holds_up(here: tuple[int, str], other: tuple[int, str]) -> bool:
+    """Whether a process keeps another one waiting, by the number of the collective each is in and its kind; "": it computes.
+
+    One that computes does when the other waits in a later one. One that waits does when the other waits in the same one of
+    another kind: neither ever ends. Reading from a GPU is waiting too, for what was launched, and goes with every kind.
+    """
+    if not here[1]:
+        return other[0] > here[0]
+    return other[0] == here[0] and other[1] != here[1] and READING not in (here[1], other[1])
 
 
 def join() -> Processes:
@@ -404,7 +523,9 @@ def is_lost(error: BaseException) -> bool:
 
 
 def _packed(result: Any) -> bytes:
-    """An array, or a tuple of arrays, as bytes: a line of JSON with types and shapes, then the numbers."""
+    """An array, or a tuple of arrays, as bytes: a line of JSON with types and shapes, then the numbers. A list: JSON alone."""
+    if isinstance(result, list):
+        return json.dumps(result).encode()
     arrays = [np.asarray(one, order="C") for one in (result if isinstance(result, tuple) else (result,))]
     head = {"tuple": isinstance(result, tuple), "arrays": [[one.dtype.str, list(np.shape(one))] for one in arrays]}
     return json.dumps(head).encode() + b"\n" + b"".join(one.tobytes() for one in arrays)
@@ -413,6 +534,8 @@ def _packed(result: Any) -> bytes:
 def _unpacked(content: bytes) -> Any:
     line, _, rest = content.partition(b"\n")
     head, at, arrays = json.loads(line), 0, []
+    if isinstance(head, list):
+        return head
     for kind, shape in head["arrays"]:
         count = int(np.prod(shape, dtype=np.int64))
         arrays.append(np.frombuffer(rest, np.dtype(kind), count, at).reshape(shape).copy())

@@ -63,7 +63,7 @@ class Shards:
         import torch.distributed as dist
         from torch.distributed.device_mesh import DeviceMesh
         from torch.distributed.fsdp import FSDPModule, fully_shard
-        from torch.distributed.fsdp._fully_shard._fsdp_api import ReduceScatter
+        from torch.distributed.fsdp._fully_shard._fsdp_api import AllGather, ReduceScatter
 
         ours = self.group
 
@@ -78,6 +78,15 @@ class Shards:
             ) -> None:
                 output_tensor.copy_(ours.scatter_sum(input_tensor.view(ours.place.world, -1)))
 
+        class Weights(AllGather):
+            """torch's own, in a place where the group can see that a process waits for the others."""
+
+            def allocate(self, size: Any, *, dtype: torch.dtype, device: torch.device) -> Tensor:
+                return torch.empty(*size, dtype=dtype, device=device)
+
+            def __call__(self, output_tensor: Tensor, input_tensor: Tensor, group: Any, async_op: bool = False) -> Any:
+                return ours.gather_weights(output_tensor, input_tensor, group, async_op)
+
         pg = dist.new_group(backend="nccl") if device.type == "cuda" else dist.new_group(backend="gloo")
         mesh = DeviceMesh.from_group(pg, device.type)
         for block in blocks:
@@ -88,6 +97,7 @@ class Shards:
                 module.set_gradient_divide_factor(1.0)  # losses are divided by the targets of the whole batch already
                 module.set_force_sum_reduction_for_comms(True)
                 module.set_custom_reduce_scatter(Tree())
+                module.set_custom_all_gather(Weights())
 
     def sum_gradients(self, now: bool) -> None:
         """Whether the next backward pass sends its gradients; until then they add up in this process."""
@@ -117,8 +127,8 @@ def refuse_if_not_cut(network: nn.Module, training: TrainingConfig, device: torc
         why = "a weight of the model is a single number"
     elif any(not weight.requires_grad for weight in network.parameters()):
         why = "some weights of the model are not trained"
-    elif training.average.kind != "none" or training.optimizer.kind == "schedule_free" or training.after_step.kind != "none":
-        why = "averaged weights and changes after the step are for whole weights"
+    elif training.after_step.kind != "none":
+        why = "changes of the weights after the step are for whole weights"
     elif training.cuda_graph is True or training.compile is True:
         why = "a step that gathers weights is neither compiled nor captured"
     elif device.type == "cuda" and group.place.local_world > torch.cuda.device_count():

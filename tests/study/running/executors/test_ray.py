@@ -237,8 +237,69 @@ def test_a_node_with_disks_of_its_own_sends_records(recipe, text_file, tmp_path)
             one.wait(60)
 
 
+HOLDS = """
+import json, os, pathlib, time, ray
+here = pathlib.Path({folder!r})
+(here / {label!r}).write_text(json.dumps([ray.get_gpu_ids(), os.environ.get("CUDA_VISIBLE_DEVICES")]))
+while not (here / "go").exists():
+    time.sleep(0.1)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("share", "at_once"), [(None, 6), (0.5, 2), (1, 1)])
+def test_as_many_trials_as_their_shares_of_a_gpu_run_at_once(share, at_once, tmp_path):
+    """Scheduling alone: the node says that it has a GPU, and has none. So the tasks are not trainings."""
+    here = tmp_path / "here"
+    here.mkdir()
+    program = OWN_GPU.format(share=share, at_once=at_once, here=str(here), holds=HOLDS)
+    environment = {**os.environ, "PYTHONPATH": str(Path(glassformer.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    words = [sys.executable, "-c", program]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=400, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["begun"] == found["started"] == at_once
+    assert found["gpus"] == [[["0"], "0"]] * at_once
+    assert found["refused"] == "no-room"
+
+
+OWN_GPU = """
+import json, pathlib, sys, time, warnings
+from contextlib import closing
+warnings.simplefilter("ignore")
+import ray
+from glassformer.foundation.errors import UsageError
+from glassformer.study.running.executors.base import Ended, Started, Task
+from glassformer.study.running.executors.ray import RayExecutor
+ray.init(num_cpus=8, num_gpus=1, include_dashboard=False, log_to_driver=False, object_store_memory=80 << 20)
+here, tasks = pathlib.Path({here!r}), []
+for number in range({at_once} + 1):
+    plugin = here / f"holds_{{number}}.py"
+    plugin.write_text({holds!r}.format(folder=str(here), label=f"{{number}}"))
+    tasks.append(Task("nothing", f"{{number}}", {{"cwd": str(here), "plugins": [str(plugin)]}}))
+begun = started = 0
+with closing(RayExecutor(gpus_per_trial={share})) as executor:
+    since = None
+    for event in executor.run(tasks):
+        marks = [file for file in here.iterdir() if file.name.isdigit() and file.read_text()]
+        if not (here / "go").exists():
+            started += isinstance(event, Started)
+            begun = len(marks)
+            since = since or (time.monotonic() if begun >= {at_once} else None)
+            if since is not None and time.monotonic() - since > 3:  # time for one too many
+                gpus = [json.loads(file.read_text()) for file in marks]
+                gpus = [[[str(one) for one in ids], visible] for ids, visible in gpus]
+                (here / "go").touch()
+try:
+    RayExecutor(gpus_per_trial=2)
+except UsageError as error:
+    refused = error.reason
+print(json.dumps({{"begun": begun, "started": started, "gpus": gpus, "refused": refused}}))
+"""
+
+
 def test_slots_follow_gpus_and_shares(monkeypatch):
-    """The bookkeeping alone: no machine here has a GPU."""
+    """The bookkeeping alone."""
     executor = RayExecutor.__new__(RayExecutor)
     resources = {"CPU": 16.0, "GPU": 2.0}
     executor._ray = type("Resources", (), {"cluster_resources": staticmethod(lambda: resources)})

@@ -1,16 +1,18 @@
-"""Jobs of a cluster through submitit, here as processes of this machine: the same code, without SLURM."""
+"""Jobs of a cluster through submitit: as processes of this machine, without SLURM, and on a SLURM of our own."""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.refusals import refused
+from tests.study.own_slurm import OwnSlurm, missing
 
 pytest.importorskip("submitit", reason="the extra [slurm] is not installed")
 
@@ -82,3 +84,42 @@ def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         SlurmExecutor(tmp_path / "jobs")
     assert signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN
     assert os.environ["PATH"] == str(tmp_path)
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OwnSlurm]:
+    if missing():
+        pytest.skip(f"{missing()} is not installed (Debian: slurmctld slurmd slurm-client munge)")
+    with closing(OwnSlurm(tmp_path / "slurm")) as cluster:
+        monkeypatch.delenv(WITHOUT_SLURM)
+        monkeypatch.setenv("SLURM_CONF", cluster.environment["SLURM_CONF"])
+        yield cluster
+
+
+@pytest.mark.slow
+def test_jobs_of_a_cluster(slurm: OwnSlurm, tmp_path: Path) -> None:
+    """Two nodes of one core: what waits can be withdrawn, a stop ends the rest, and a killed driver's jobs do not stay."""
+    sleeper = tmp_path / "sleeper.py"
+    sleeper.write_text("import time\ntime.sleep(600)\n")
+    left = SlurmExecutor(tmp_path / "jobs", hours=0.5)
+    assert any(isinstance(event, Started) for event in left.run([task(f"{n}", tmp_path, sleeper) for n in range(3)]))
+    slurm.wait(lambda: len(slurm.jobs()) == 3)  # its driver is killed now: nobody closes it
+    with closing(SlurmExecutor(tmp_path / "jobs", hours=0.5)) as executor:
+        running = executor.run([task(name, tmp_path, sleeper) for name in ("first", "second", "third", "fourth")])
+        begun = [next(event for event in running if isinstance(event, Started)) for _ in range(2)]
+        assert {event.task.label for event in begun} == {"first", "second"}
+        slurm.wait(lambda: len(slurm.jobs()) == 4)  # and none of the first driver
+        assert [one.label for one in executor.withdraw(unless=lambda one: one.label == "third")] == ["fourth"]
+        executor.stop()
+        ended = {event.task.label: event.answer["status"] for event in running if isinstance(event, Ended)}
+    assert ended == dict.fromkeys(("first", "second", "third"), "stopped")
+    slurm.wait(lambda: slurm.jobs() == [])
+
+
+@pytest.mark.slow
+def test_jobs_that_slurm_refuses_or_would_never_start(slurm: OwnSlurm, tmp_path: Path) -> None:
+    with closing(SlurmExecutor(tmp_path / "a", partition="none")) as executor, refused(UsageError, "jobs-refused"):
+        list(executor.run([task("one", tmp_path)]))
+    with closing(SlurmExecutor(tmp_path / "b", hours=4)) as executor, refused(UsageError, "never-starts", "Partition"):
+        list(executor.run([task("one", tmp_path), task("two", tmp_path)]))
+    slurm.wait(lambda: slurm.jobs() == [])

@@ -83,6 +83,15 @@ class Executor(ABC):
     def run(self, tasks: Sequence[Task]) -> Iterator[Event]:
         """Starts the tasks in order and yields events until all have ended."""
 
+    @property
+    def waiting(self) -> int:
+        """How many tasks have not been started."""
+        return len(self._waiting)
+
+    def add(self, tasks: Sequence[Task], *, first: bool = False) -> None:
+        """More tasks for the ``run`` that is going on, behind the waiting ones or before them."""
+        self._waiting.extendleft(reversed(tasks)) if first else self._waiting.extend(tasks)
+
     def withdraw(self, unless: Callable[[Task], bool]) -> list[Task]:
         """Cancels the tasks that have not been started, except those for which ``unless`` is true; returns them."""
         withdrawn = [task for task in self._waiting if not unless(task)]
@@ -124,9 +133,13 @@ class InlineExecutor(Executor):
 
 def refusal(answer: Mapping[str, Any]) -> GlassformerError:
     """The error of a task that a worker refused. A setting that only the worker refuses is a variant that it does not know."""
+    code = answer.get("code", "")
     if answer["exit_code"] != 2:
-        return RunError(answer["reason"])
+        return RunError(answer["reason"], reason=code)
+    if code != "unknown-name":
+        return ConfigError(answer["reason"], reason=code)
     return ConfigError(
         f"{answer['reason']} (The processes that train know built-in variants and those of --plugin files; a variant made in a "
-        "notebook or script must be moved to such a file.)"
+        "notebook or script must be moved to such a file.)",
+        reason=code,
     )

@@ -9,6 +9,7 @@ multiprocessing, so that a user's script needs no ``if __name__ == "__main__"``.
 from __future__ import annotations
 
 import functools
+import gc
 import json
 import os
 import queue
@@ -21,7 +22,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, NamedTuple, final
+from typing import IO, Any, final
 
 from glassformer.foundation.machine import cores
 from glassformer.study.running.executors.base import ATTEMPTS, Ended, Event, Executor, Started, Task, Waiting
@@ -72,6 +73,8 @@ class LocalExecutor(Executor):
         self.jobs, self._logs, self._gpus, self._gpu_bytes, self._lanes = jobs, logs, list(gpus), gpu_bytes, lanes
         self._news: queue.Queue[tuple[_Worker, str | None]] = queue.Queue()
         self._workers: list[_Worker] = []
+        self._tried: dict[str, int] = {}
+        """How often the process of a task died, by label."""
         self._mps = MultiProcessService()
 
     @property
@@ -115,19 +118,25 @@ class LocalExecutor(Executor):
                 continue
             if line is None:
                 yield from self._lost(worker)
-            elif "ready" not in (answer := json.loads(line)) and (given := worker.tasks.pop(answer.pop("label"), None)):
-                yield Ended(given.task, answer)
+            elif "ready" not in (answer := json.loads(line)) and (task := worker.tasks.pop(answer.pop("label"), None)):
+                self._tried.pop(task.label, None)
+                yield Ended(task, answer)
 
     def _hand_out(self) -> Iterator[Event]:
         for lane in range(self._lanes):  # one for each process before the second of any
             for worker in self._workers[: self.jobs]:
-                if self._waiting and len(worker.tasks) <= lane:
+                if self._waiting and len(worker.tasks) <= lane and self._may_take(worker, self._waiting[0]):
                     task = self._waiting.popleft()
                     worker.give(task)
-                    yield Started(task)
+                    if task.label not in self._tried:
+                        yield Started(task)
+
+    def _may_take(self, worker: _Worker, task: Task) -> bool:
+        """A task whose process died gets one of its own: if it was the cause, it takes no other with it again."""
+        return not worker.tasks or self._tried.keys().isdisjoint({task.label, *worker.tasks})
 
     def _lost(self, worker: _Worker) -> Iterator[Event]:
-        """Replaces a process that ended by itself, and gives its tasks to the new one, up to ``ATTEMPTS`` times."""
+        """Replaces a process that ended by itself, and puts its tasks in front of the others, up to ``ATTEMPTS`` times."""
         if worker not in self._workers:
             return
         lost, code, at = list(worker.tasks.values()), worker.process.wait(), self._workers.index(worker)
@@ -139,10 +148,12 @@ class LocalExecutor(Executor):
         else:
             self._workers[at] = _Worker(worker.number, self._logs, self._news, worker.gpu, self._environment(worker.gpu))
         how = f"by signal {-code}" if code < 0 else f"with code {code}"
-        for task, attempt in lost:
-            if attempt < ATTEMPTS and not self._stopping:
-                self._workers[at].give(task, attempt + 1)
+        for task in reversed(lost):
+            self._tried[task.label] = self._tried.get(task.label, 0) + 1
+            if self._tried[task.label] < ATTEMPTS and not self._stopping:
+                self._waiting.appendleft(task)
             else:
+                del self._tried[task.label]
                 yield Ended(task, {"lost": f"its process ended {how}; its last words are in {worker.log}"})
 
     def stop(self) -> None:
@@ -158,13 +169,6 @@ class LocalExecutor(Executor):
         self._mps.close()
 
 
-class _Given(NamedTuple):
-    """A task that a process has, and how often it was tried."""
-
-    task: Task
-    attempt: int
-
-
 @final
 class _Worker:
     """One process, the tasks it has by label, and the thread that reads its answers."""
@@ -178,7 +182,7 @@ class _Worker:
         environment: dict[str, str],
     ) -> None:
         self.number, self.gpu = number, gpu
-        self.tasks: dict[str, _Given] = {}
+        self.tasks: dict[str, Task] = {}
         self.log = logs / f"worker-{number}.log"
         logs.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as errors:
@@ -199,9 +203,9 @@ class _Worker:
             news.put((self, line))
         news.put((self, None))
 
-    def give(self, task: Task, attempt: int = 1) -> None:
+    def give(self, task: Task) -> None:
         assert self.process.stdin is not None
-        self.tasks[task.label] = _Given(task, attempt)
+        self.tasks[task.label] = task
         with suppress(BrokenPipeError):  # it has just ended; the thread that reads from it will say so
             self.process.stdin.write(json.dumps(task.to_dict()) + "\n")
             self.process.stdin.flush()
@@ -225,6 +229,7 @@ def main() -> None:
     tasks = listen(sys.stdin, lambda: os._exit(0))
     from glassformer.study.running.perform_task import perform, perform_in_turns
 
+    gc.freeze()  # what was imported stays, so that a collection between two trials is quick
     lanes = int(os.environ.get(LANES, "1"))
     own_process = functools.partial(perform_in_turns if lanes > 1 else perform, own_process=True)
     print(json.dumps({"ready": os.getpid()}), file=answers, flush=True)

@@ -6,6 +6,7 @@ sees the study's folder writes there; from any other a trial comes back as a rec
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ from glassformer.foundation.errors import MissingDependency, UsageError
 from glassformer.study.running.executors.base import ATTEMPTS, Ended, Event, Executor, Started, Task, Waiting
 from glassformer.study.running.executors.local import ONE_THREAD, PER_GPU, POLL_SECONDS, per_gpu
 
+SMALLEST_SHARE = 1e-4  # of a GPU: Ray rounds to it, and six sixths rounded up are more than one
 CONNECT_SECONDS = 10.0  # to wait for an answer at an address
 
 
@@ -35,6 +37,7 @@ class RayExecutor(Executor):
         if self._share is None:  # small models leave most of a GPU idle
             self._share = 1 / PER_GPU if self.gpus else 0.0
         self._cpus = cpus
+        self._require_room()
         self._perform = self._ray.remote(num_cpus=cpus, max_retries=ATTEMPTS - 1)(_perform)
         self._jobs = jobs
         self._gpu_bytes: int | None = None
@@ -55,6 +58,17 @@ class RayExecutor(Executor):
             self._gpu_bytes = int(self._ray.get(self._ray.remote(num_cpus=0, num_gpus=1 / PER_GPU)(_free_gpu_bytes).remote()))
         self._share = 1 / per_gpu(needed_bytes, self._gpu_bytes) if self._gpu_bytes else self._share
 
+    def _require_room(self) -> None:
+        """Raises if no node can take a trial: Ray would let it wait for ever."""
+        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        if not any(node.get("CPU", 0) >= self._cpus and node.get("GPU", 0) >= (self._share or 0.0) for node in nodes):
+            have = "; ".join(f"{node.get('CPU', 0):g} cores, {node.get('GPU', 0):g} GPUs" for node in nodes)
+            raise UsageError(
+                f"A trial needs {self._cpus} cores and {self._share or 0:g} GPUs of one node; the cluster has {have}. See "
+                "--gpus-per-trial and --processes.",
+                reason="no-room",
+            )
+
     def _slots(self) -> int:
         """How many tasks run at once, by cores and by GPUs; a cluster may grow or shrink."""
         resources = self._ray.cluster_resources()
@@ -69,7 +83,8 @@ class RayExecutor(Executor):
             # Not all at once: what was handed to Ray cannot be withdrawn, and a pair should finish before the next begins.
             while self._waiting and len(self._running) < self._slots():
                 task = self._waiting.popleft()
-                self._running[self._perform.options(num_gpus=self._share).remote(task.to_dict())] = task
+                share = math.floor((self._share or 0.0) / SMALLEST_SHARE + 1e-9) * SMALLEST_SHARE
+                self._running[self._perform.options(num_gpus=share).remote(task.to_dict())] = task
                 yield Started(task)
             ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=POLL_SECONDS)
             if not ready:

@@ -1,16 +1,19 @@
 """Tasks as jobs of a SLURM cluster, through submitit: arrays of one core (and GPUs) each, queued again when preempted.
 
 submitit is an optional extra and is imported only here. It starts our function on a node; what a task gave is read from our own
-JSON file, never from its pickles. All nodes of such a cluster see the study's folder.
+JSON file, never from its pickles, and whether a job is still there from ``squeue``: submitit would ask ``sacct``, which a
+cluster without accounting does not answer. All nodes of such a cluster see the study's folder.
 """
 
 from __future__ import annotations
 
+import getpass
 import os
 import shutil
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
@@ -24,7 +27,13 @@ from glassformer.study.running.executors.local import ONE_THREAD, POLL_SECONDS
 WITHOUT_SLURM = "GLASSFORMER_SUBMITIT"
 """Set to ``local``, jobs are processes of this machine: the same code without a cluster, for a trial run and for tests."""
 QUIET_SECONDS = 60.0
-"""A job that the cluster calls ended has this long to show its answer: network disks are late."""
+"""A job that left the queue has this long to show its answer: network disks are late."""
+ASK_SECONDS = 5.0
+"""Between two questions to the cluster."""
+MOST_JOBS = 1000
+"""Queued at a time. The usual limit of an array is 1,001."""
+NEVER = ("PartitionTimeLimit", "PartitionNodeLimit", "PartitionConfig", "BadConstraints", "InvalidAccount", "InvalidQOS")
+"""Reasons of waiting that do not pass."""
 
 
 @dataclass
@@ -33,7 +42,44 @@ class _Job:
     job: Any
     attempt: int = 1
     started: bool = False
+    since: float = field(default_factory=time.monotonic)
     gone_since: float | None = None
+
+
+class _Queue:
+    """The jobs of one name: which are still there, asked at most every ``ASK_SECONDS``."""
+
+    def __init__(self, name: str) -> None:
+        self._own = ["--name", name, "--user", getpass.getuser()]
+        self._asked = self._answered = float("-inf")
+        self._there: dict[str, str] = {}
+        """Why a job waits, by its id."""
+
+    def cancel_all(self) -> None:
+        """Comes as SIGTERM, which lets a trial finish its step and save."""
+        subprocess.run(["scancel", *self._own], check=False, capture_output=True)
+
+    def has_lost(self, one: _Job) -> bool:
+        """Whether the cluster has forgotten a job. Not known while it does not answer, or has not been asked since."""
+        if time.monotonic() - self._asked > ASK_SECONDS:
+            self._ask()
+        waits_for = self._there.get(one.job.job_id)
+        if waits_for in NEVER:
+            raise UsageError(
+                f"SLURM will not start these jobs: {waits_for}. `sinfo` lists what a partition allows; see --partition, --time "
+                "(hours) and --gpus-per-trial.",
+                reason="never-starts",
+            )
+        return waits_for is None and self._answered > one.since
+
+    def _ask(self) -> None:
+        self._asked = time.monotonic()
+        answer = subprocess.run(
+            ["squeue", *self._own, "--noheader", "--array", "--format", "%i %r"], check=False, capture_output=True, text=True
+        )
+        if answer.returncode == 0:
+            self._answered = self._asked
+            self._there = {job: " ".join(why) for job, *why in map(str.split, answer.stdout.splitlines())}
 
 
 @final
@@ -63,18 +109,22 @@ class SlurmExecutor(Executor):
                 f"--gpus-per-trial {gpus_per_trial:g} must be a whole number with --on slurm, which does not divide a GPU.",
                 reason="bad-gpus",
             )
-        self._most = jobs or (max(1, cores() // cpus) if cluster == "local" else None)
         self._gpus = int(gpus_per_trial or 0)
         folder.mkdir(parents=True, exist_ok=True)
+        name = f"glassformer-{fingerprint(str(folder.resolve()))[:8]}"
         self._submit = submitit.AutoExecutor(folder=folder / "submitit", cluster=cluster)
-        self._submit.update_parameters(
-            name="glassformer",
-            timeout_min=max(1, round(60 * hours)),
-            cpus_per_task=cpus,
-            gpus_per_node=self._gpus,
-            **({} if cluster == "local" else {"slurm_array_parallelism": jobs or 1000, "slurm_setup": _environment()}),
-            **({} if partition is None else {"slurm_partition": partition}),
-        )
+        self._submit.update_parameters(name=name, timeout_min=max(1, round(60 * hours)), cpus_per_task=cpus)
+        self._most, self._queue = jobs or max(1, cores() // cpus), None
+        if cluster != "local":
+            self._most, self._queue = jobs or MOST_JOBS, _Queue(name)
+            self._queue.cancel_all()  # of a driver that was killed: a trial goes on from where its job saved it
+            own = {"partition": partition, "gpus_per_node": self._gpus or None}
+            self._submit.update_parameters(
+                slurm_setup=[f"export {name}={value}" for name, value in ONE_THREAD.items()],
+                slurm_additional_parameters={"requeue": True},
+                **{f"slurm_{key}": value for key, value in own.items() if value is not None},
+            )
+        self._refusal = submitit.core.utils.FailedJobError
         self._running: list[_Job] = []
 
     @property
@@ -89,7 +139,7 @@ class SlurmExecutor(Executor):
     def run(self, tasks: Sequence[Task]) -> Iterator[Event]:
         self._waiting.extend(tasks)
         while self._waiting or self._running:
-            room = len(self._waiting) if self._most is None else self._most - len(self._running)
+            room = self._most - len(self._running)
             if self._waiting and room > 0:
                 self._start([self._waiting.popleft() for _ in range(min(room, len(self._waiting)))])
             news = list(self._news())
@@ -104,7 +154,10 @@ class SlurmExecutor(Executor):
             for old in (started, answer):
                 old.unlink(missing_ok=True)
             write_json(file, task.to_dict())
-        jobs = self._submit.map_array(TrialJob(), [[str(file) for file in self._files(task)] for task in tasks])
+        try:
+            jobs = self._submit.map_array(TrialJob(), [[str(file) for file in self._files(task)] for task in tasks])
+        except self._refusal as error:
+            raise UsageError(f"SLURM refused the jobs: {str(error).strip()}", reason="jobs-refused") from error
         self._running += [_Job(task, job) for task, job in zip(tasks, jobs)]
 
     def _news(self) -> Iterator[Event]:
@@ -113,16 +166,26 @@ class SlurmExecutor(Executor):
             if not one.started and started.is_file():
                 one.started = True
                 yield Started(one.task)
-            if answer.is_file():
+            if answer.is_file() and (given := self._read(answer)) is not None:
                 self._running.remove(one)
                 if not one.started:
                     yield Started(one.task)
-                yield Ended(one.task, read_json(answer))
-            elif one.job.done():
+                yield Ended(one.task, given)
+            elif one.job.done() if self._queue is None else self._queue.has_lost(one):
                 one.gone_since = one.gone_since or time.monotonic()
-                if time.monotonic() - one.gone_since > (0.0 if self._most else QUIET_SECONDS) + POLL_SECONDS:
+                quiet = 0.0 if self._queue is None or self._stopping else QUIET_SECONDS
+                if time.monotonic() - one.gone_since > quiet + POLL_SECONDS:
                     self._running.remove(one)
                     yield from self._lost(one)
+
+    def _read(self, file: Path) -> dict[str, Any] | None:
+        """An answer. None for a trial that was stopped and not by us: SLURM preempts it, or somebody cancelled its job. Either
+        it is queued again, or it is lost."""
+        answer: dict[str, Any] = read_json(file)
+        if answer.get("status") != "stopped" or self._stopping:
+            return answer
+        file.unlink()
+        return None
 
     def _lost(self, one: _Job) -> Iterator[Event]:
         """A job that ended without an answer is queued again; the trial goes on from its last checkpoint."""
@@ -137,21 +200,26 @@ class SlurmExecutor(Executor):
     def withdraw(self, unless: Callable[[Task], bool]) -> list[Task]:
         withdrawn = super().withdraw(unless)
         for one in [one for one in self._running if not one.started and not unless(one.task)]:
-            one.job.cancel()
+            one.job.cancel(check=False)
             self._running.remove(one)
             withdrawn.append(one.task)
         return withdrawn
 
     def stop(self) -> None:
         super().stop()
-        for one in self._running:
-            one.job.cancel(check=False)  # comes as SIGTERM, which lets a trial finish its step and save
+        self._cancel()
 
     def close(self) -> None:
         super().stop()
+        self._cancel()
+        self._running = []
+
+    def _cancel(self) -> None:
+        if self._queue is not None:
+            self._queue.cancel_all()
+            return
         for one in self._running:
             one.job.cancel(check=False)
-        self._running = []
 
 
 class TrialJob:
@@ -169,8 +237,3 @@ class TrialJob:
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self, files)
-
-
-def _environment() -> list[str]:
-    """Lines before our program in a job's script."""
-    return [f"export {name}={value}" for name, value in ONE_THREAD.items()]

@@ -1,0 +1,83 @@
+"""A large csv file -> memory of reading, notes, encoding and baselines, stage by stage in one process.
+
+python bench/table_memory.py --encoder FOLDER [--mb 100] [--baselines]
+
+Writes a csv of made-up sentences (words by Zipf's law, two labels) to a temporary folder. Prints one JSON document: the peak of
+the resident memory after each stage in MB, and its seconds. The first stage is what the imports take.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import resource
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+WORDS, LENGTHS = 30_000, (8, 24)
+
+
+def write(file: Path, megabytes: int) -> int:
+    """The number of rows."""
+    rng = np.random.default_rng(0)
+    chances = 1 / np.arange(1, WORDS + 1)
+    letters = np.array(list("etaoinshrdlucmfwypvbgk"))
+    words = ["".join(letters[rng.integers(0, len(letters), rng.integers(2, 9))]) for _ in range(WORDS)]
+    rows, size = 0, megabytes << 20
+    with file.open("w", newline="", encoding="utf-8") as stream:
+        out = csv.writer(stream)
+        out.writerow(["text", "label"])
+        while stream.tell() < size:
+            drawn = rng.choice(WORDS, size=2000 * LENGTHS[1], p=chances / chances.sum()).tolist()
+            for length in rng.integers(*LENGTHS, 2000).tolist():
+                chosen = [drawn.pop() for _ in range(length)]
+                out.writerow([" ".join(words[at] for at in chosen), ("low", "high")[sum(chosen) % 2]])
+                rows += 1
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--encoder", required=True)
+    parser.add_argument("--mb", type=int, default=100)
+    parser.add_argument("--baselines", action="store_true", help="fit the bags of words too")
+    options = parser.parse_args()
+    from glassformer.data.config import DataConfig
+    from glassformer.data.labels.label_batches import encode_texts
+    from glassformer.data.labels.labelled_texts import Labels
+    from glassformer.evaluation.label_baselines import LABEL_BASELINES
+    from glassformer.networks.pretrained_encoder import PretrainedConfig
+
+    with tempfile.TemporaryDirectory() as place:
+        file, stages, began = Path(place) / "table.csv", dict[str, Any](), time.perf_counter()
+        rows = write(file, options.mb)
+
+        def stage(name: str) -> None:
+            nonlocal began
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            stages[name] = {"peak_mb": round(peak), "seconds": round(time.perf_counter() - began, 1)}
+            began = time.perf_counter()
+
+        tokenizer = PretrainedConfig(kind="pretrained", folder=options.encoder).tokenizer()
+        stage("imports, the csv written")
+        labels = Labels(DataConfig(path=str(file)))
+        stage("read")
+        labels.record  # noqa: B018 - with its notes: copies, near-duplicates
+        stage("notes")
+        train = labels.split("train")
+        encode_texts(tokenizer, train, 128)
+        stage("encoded")
+        if options.baselines:
+            for kind in LABEL_BASELINES.values():
+                kind.fit(train)
+            stage("baselines")
+        print(json.dumps({"rows": rows, "bytes": file.stat().st_size, "stages": stages}, indent=2))
+
+
+if __name__ == "__main__":
+    main()
