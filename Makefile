@@ -37,7 +37,7 @@ GPU_PYTHON ?= $(BIN)/python
 GPU_TESTS := training generation model networks checks checking objectives knowledge pretrained runs lens conformance evaluation \
 	benchmark test_experiment.py test_run.py test_assembly.py
 test-gpu:
-	OMP_NUM_THREADS=1 PYTHONPATH=$(CURDIR)/src:$$PYTHONPATH $(GPU_PYTHON) -m pytest -n 14 --dist worksteal -m "not slow and not browser" \
+	GLASSFORMER_TESTS_AT_ONCE=1 OMP_NUM_THREADS=1 PYTHONPATH=$(CURDIR)/src:$$PYTHONPATH $(GPU_PYTHON) -m pytest -n 14 --dist worksteal -m "not slow and not browser" \
 		--timeout 150 -p no:benchmark $(addprefix tests/,$(GPU_TESTS)) $(ARGS)
 
 # Style and the direction of imports: tools that read text, in an environment of their own, so that it takes seconds anywhere.

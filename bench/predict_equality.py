@@ -28,7 +28,7 @@ def main() -> None:
     run = gf.load(options.run)
     reading: dict[str, Any] = run.reading_of_labels()
     rows = [json.loads(line) for line in options.table.read_text(encoding="utf-8").splitlines()[: options.first]]
-    columns = [reading["text_column"], *([reading["pair_column"]] if reading.get("pair_column") else [])]
+    columns = [reading.get("text_column") or "text", *([reading["pair_column"]] if reading.get("pair_column") else [])]
     texts = [[str(row[column]).strip() for row in rows] for column in columns]
     own = run.predict(texts[0], pairs=texts[1] if len(texts) > 1 else None, temperature=False)
     ours_NC = np.array([[one.probabilities[name] for name in run.label_names] for one in own])

@@ -30,11 +30,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tiny_models import CONTEXT, causal_classes, tiny_model
 from torch import Tensor, nn
 
 from glassformer.checks.check import check_model
 from glassformer.checks.check_report import short_error
+from glassformer.checks.tiny_model import CONTEXT, causal_classes, tiny_model
 from glassformer.foundation.files import code_sha256
 
 LIMIT_SECONDS = 60.0

@@ -151,7 +151,7 @@ def provenance() -> str:
     return "\n".join(
         [
             "## Where the figures come from\n",
-            "The commit is the one that the record names, or else the one that brought its values in. Older studies were judged "
+            "The commit is the one that the record names, or the one that brought its values in. Older studies were judged "
             "again later, from the same runs; their intervals are of the last commit that changed the record.\n",
             *rows,
             "",

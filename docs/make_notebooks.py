@@ -36,6 +36,7 @@ def blocks_of(text: str) -> list[tuple[str, str]]:
 
 
 FIRST = """# As the lessons say, this writes to runs/ in the clone's top folder; opened elsewhere, to runs/ beside it.
+# A run is never overwritten: to run a notebook again, delete what it wrote there.
 import os
 import sys
 from pathlib import Path

@@ -12,12 +12,11 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path.append(str(HERE.parent / "bench"))  # what zoo.py imports lies beside it
 STORED = HERE / "measurements" / "zoo.json"
 HEAD = """# The zoo: the checks on every causal class of transformers
 
 Does a causal model class of transformers pass the checks? `python bench/zoo.py` made this table: it builds each class as a
-tiny random model and checks it in a separate process. It does the same for your version of
+tiny random model and checks it in a separate process. `glassformer check --zoo` does the same for your version of
 transformers. "?" means "cannot tell", "-" that a law does not apply, "s" is CPU seconds.
 The bugs in detail: [found.md](found.md). The laws: [checks.md](checks.md).
 

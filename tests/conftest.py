@@ -33,6 +33,12 @@ WITH_TRITON = "To run them: `pip install triton`, then `pytest tests/model/kerne
 WITHOUT_TRITON = "needs the package triton (which torch for CUDA brings; on a CPU its interpreter runs the kernels)"
 
 
+def pytest_runtest_logreport(report: Any) -> None:
+    """With GLASSFORMER_TESTS_AT_ONCE, says what failed when it fails: a run on a lent GPU may be ended before its summary."""
+    if report.failed and os.environ.get("GLASSFORMER_TESTS_AT_ONCE") and "PYTEST_XDIST_WORKER" not in os.environ:
+        print(f"\nFAILED {report.nodeid}: {str(report.longrepr).strip().splitlines()[-1]}", file=sys.stderr, flush=True)
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Says how many kernel tests were skipped, and how to run them."""
     skipped = [report for report in terminalreporter.stats.get("skipped", []) if WITHOUT_TRITON in str(report.longrepr)]

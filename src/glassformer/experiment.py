@@ -48,6 +48,7 @@ from glassformer.foundation.errors import (
     Diverged,
     GlassformerError,
     Interrupted,
+    OtherProcessFailed,
     OutOfMemory,
     RunError,
     UsageError,
@@ -125,6 +126,7 @@ def train(
     threads: int | None = None,
     recheck: bool = True,
     planned_flops: float = 0.0,
+    measure: bool = False,
     clock: Stopwatch | None = None,
     samples: int = 0,
     note: str | None = None,
@@ -140,6 +142,7 @@ def train(
     ``samples``: tokens to generate at every evaluation. A model that fails a check (sees later tokens, other rows, padding) is
     not trained; ``allow_leaks`` trains it, every figure marked tainted. ``recheck=False`` accepts an earlier check of the same
     architecture and build, ``checked`` is the report of one. ``planned_flops``: of the whole study, so that compiling can pay.
+    ``measure``: counts memory and FLOPs of a few steps while they are taken, for a study.
     ``processes``: trains on so many processes of this machine (docs/scale.md); by default this one alone, or those that
     torchrun started.
     """
@@ -436,6 +439,7 @@ def train(
             checkpoint=recipe.checkpoint,
             stop=stop,
             film_steps=film_steps(recipe.checkpoint.film, steps) if recipe.checkpoint.film else (),
+            measure=measure,
             callbacks=Callbacks(
                 evaluate=evaluate if "validation" in data.names else None,
                 record=record,
@@ -584,7 +588,10 @@ def _require_folder_seen(folder: RunDirectory, processes: Processes) -> None:
     until = time.monotonic() + FOLDER_APPEARS
     while not folder.lock_file.exists() and time.monotonic() < until:
         time.sleep(0.1)
-    if not folder.lock_file.exists():
+    seen = folder.lock_file.exists()
+    if processes.largest(int(not seen)) and seen:
+        raise OtherProcessFailed("Another machine does not see the folder of this run.", code=RunError.exit_code)
+    if not seen:
         raise RunError(
             f"{folder.root} is not seen on {platform.node()}, where process {processes.place.rank} runs; choose a folder that "
             "all machines share with --out.",

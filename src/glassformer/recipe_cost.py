@@ -17,6 +17,7 @@ from glassformer.data.data_kinds import PreparedData
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher, duration
 from glassformer.foundation.runtime import choose_runtime
+from glassformer.model import kernels
 from glassformer.model.accounting import Cost
 from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recipe
 from glassformer.training.optimizer_set import OptimizerSet, optimizer_bytes
@@ -205,7 +206,7 @@ def peak_memory(recipe: Recipe, data: PreparedData) -> int | None:
     batches = batches_of(recipe, data)
     largest = max((batches.batch(number) for number in range(BATCHES_SEEN)), key=lambda batch: batch.numel)
     try:
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(), kernels.switched_off():
             with mode:  # some optimizers make their state at once
                 step = training_step(recipe, network, runtime)  # type: ignore[arg-type]
             return peak_bytes(step, largest, mode)

@@ -448,11 +448,13 @@ def test_the_server_killed_and_started_again(open_page, server, folder) -> None:
 @pytest.mark.parametrize("width", [390, 1280])
 def test_every_part_fits_and_is_labelled(open_page, server, width, picture) -> None:
     page = open_page(width=width, height=844, color_scheme="dark" if width == 390 else "light")
-    for tab in [*TABS, "run/letters"]:
+    for tab in [*TABS, "walk/letters", "run/letters"]:
         page.goto(server.at(tab))
         if tab in TABS:
             page.locator(f'nav [href="#/{tab}"][aria-current=page]').wait_for()
             page.get_by_role("heading", level=1).wait_for()
+        elif tab == "walk/letters":
+            expect(page.locator("[data-step]").last).to_be_visible()  # its steps, not only their layers
         else:
             page.get_by_role("heading", name="letters", level=1).wait_for()
         expect(page.locator("main .state[role=status]")).to_have_count(0)  # all that was being loaded is there

@@ -50,3 +50,21 @@ def test_wrong_words_end_with_two(file: Path, capsys: pytest.CaptureFixture[str]
     assert run(["check", f"{file}:absent"]) == 2
     assert "has no 'absent'" in capsys.readouterr().err
     assert run(["check", f"{file}:honest", "--set", "model.width=3"]) == 2
+
+
+def test_zoo_checks_the_named_classes_each_in_its_own_process(capsys) -> None:
+    pytest.importorskip("transformers")
+    assert run(["check", "--zoo", "--class", "GPT2LMHeadModel,BambaForCausalLM", "--workers", "2"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "GPT2LMHeadModel: passed"
+    assert second in ("BambaForCausalLM: breaks cache", "BambaForCausalLM: passed")  # the release of transformers decides
+    assert run(["check", "--zoo", "--class", "GPT2LMHeadModell"]) == 2
+    assert "Did you mean 'GPT2LMHeadModel'" in capsys.readouterr().err
+    assert run(["check", "--zoo", "gpt-nano-words"]) == 2
+
+
+def test_zoo_gives_a_reason_for_a_class_that_takes_too_long(capsys) -> None:
+    pytest.importorskip("transformers")
+    assert run(["check", "--zoo", "--class", "GPT2LMHeadModel", "--limit", "1", "--json"]) == 0
+    (entry,) = json.loads(capsys.readouterr().out)["classes"]
+    assert entry == {"class": "GPT2LMHeadModel", "error": "not done within 1 seconds"}

@@ -26,6 +26,7 @@ FEW = [
 ]
 
 
+@pytest.mark.slow  # `make demo`, which CI runs before the tests, is the same with more steps
 def test_the_whole_way_and_again(cli, tmp_path, tiny_text) -> None:
     words = ["demo", "--out", tmp_path / "demo", "--jobs", 1, *FEW, "--set", f"data.path={tiny_text}"]
     answer = cli(*words, "--json")

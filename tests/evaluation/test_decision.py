@@ -76,6 +76,7 @@ def test_the_spelling_of_another_language_is_surprising() -> None:
     texts = tuple(f"{english[n % 4]} {n}" for n in range(40))
     held_out = LabelledTexts("t", texts, None, np.zeros(40, int), texts, ("a", "b"))
     found = Reference.fit(4, rng.normal(size=(40, 2)), held_out, vectors_ND, vectors_ND, texts)
+    assert not (found.strangeness(vectors_ND, texts) > found.limit).any()  # of 40 texts none is among the strangest 1 %
     usual, german = found.strangeness(vectors_ND[:2], [f"{english[1]} 7", "das Paket kam zu spät an und war nass"])
     assert usual < found.limit < german
     by_hand = Trigrams.of(["ab"])  # trigrams of "  ab ": "  a", " ab", "ab "; 4 letters with the unseen one

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -44,16 +45,16 @@ def test_a_figure_has_one_picture_of_the_given_size() -> None:
     assert figure.axes == [axes]
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "shown"), [(1e-6, 1e3, {"1e-06", "0.01", "100"}), (20, 90, {"20", "40"}), (150, 4000, {"1000"})]
-)
-def test_a_logarithmic_axis_has_plain_numbers(low: float, high: float, shown: set[str]) -> None:
+@pytest.mark.parametrize(("low", "high"), [(1e-6, 1e3), (20, 90), (150, 4000)])
+def test_a_logarithmic_axis_has_plain_numbers(low: float, high: float) -> None:
     with styled():
         figure, axes = new_axes()
         axes.plot([1, 2], [low, high])
         log_axis(axes.yaxis)
-        texts = set(ElementTree.fromstring(inline_svg(figure)).itertext())
-    assert shown <= texts
+        texts = "\n".join(ElementTree.fromstring(inline_svg(figure)).itertext())
+    plain = re.findall(r"^\s*(\d[\d.]*(?:e[+-]\d+)?)\s*$", texts, re.MULTILINE)
+    assert any(low <= float(number) <= high and float(number) > 2 for number in plain)  # 1 to 2 is the other axis
+    assert "$" not in texts
     assert axes.get_yscale() == "log"
     assert axes.get_xscale() == "linear"
 

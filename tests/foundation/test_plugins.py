@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.refusals import refused
@@ -81,7 +82,7 @@ def test_what_a_plugin_imports_is_part_of_it(slot, tmp_path) -> None:
     assert changed_plugins([first]) == [helper.name]
 
 
-def test_a_part_whose_class_is_in_no_plugin_is_named(slot, tmp_path) -> None:
+def test_a_part_whose_class_is_in_no_plugin_is_named(slot, tmp_path, monkeypatch) -> None:
     class Cupboard(VariantConfig):
         """Holds another part."""
 
@@ -95,7 +96,9 @@ def test_a_part_whose_class_is_in_no_plugin_is_named(slot, tmp_path) -> None:
     class Own(VariantConfig):
         """Of this module, which is neither ours nor a plugin."""
 
-    Cupboard.__module__ = "glassformer.somewhere"
+    Cupboard.kind, Cupboard.__module__, Cupboard.__qualname__ = "cupboard", "glassformer.somewhere", "Cupboard"
+    assert unrecorded_parts(Cupboard(inner=mine, several={"a": [mine]})), "what it says of itself does not count"
+    monkeypatch.setitem(sys.modules, "glassformer.somewhere", SimpleNamespace(Cupboard=Cupboard))
     assert not is_recorded(__name__)
     assert unrecorded_parts(Cupboard(inner=mine, several={"a": [mine]})) == []
     assert unrecorded_parts(Cupboard(inner=Own(), several={"a": [Own()]})) == ["inner=own", "several.a=own"]

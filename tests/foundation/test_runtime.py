@@ -12,10 +12,12 @@ from tests.refusals import refused
 
 from glassformer.foundation import runtime
 from glassformer.foundation.errors import ConfigError
+from glassformer.foundation.place import Place
 from glassformer.foundation.runtime import (
     Runtime,
     bf16_works,
     choose_device,
+    choose_device_of,
     choose_precision,
     choose_runtime,
     environment,
@@ -84,6 +86,19 @@ def test_a_gpu_number_that_is_not_there(monkeypatch) -> None:
     assert choose_device("auto") == torch.device("cuda")
     with refused(ConfigError, "no-such-device", "training.device=cuda:2"):
         choose_device("cuda:2")
+
+
+def test_each_of_several_processes_takes_a_gpu_of_its_own(monkeypatch) -> None:
+    """More of them than GPUs share them. One GPU for all by name, and Apple's, are refused."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    found = [choose_device_of(Place(4 + local, 8, local, 4), "auto") for local in range(4)]
+    assert found == [torch.device("cuda", number) for number in (0, 1, 0, 1)]
+    with refused(ConfigError, "one-gpu-for-all", "training.device=cuda:1"):
+        choose_device_of(Place(0, 2, 0, 2), "cuda:1")
+    monkeypatch.setattr(runtime, "choose_device", lambda name: torch.device("mps"))
+    with refused(ConfigError, "no-processes-on-mps"):
+        choose_device_of(Place(0, 2, 0, 2), "auto")
 
 
 def test_devices_that_are_there() -> None:

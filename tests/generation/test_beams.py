@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -43,6 +44,20 @@ def test_a_batch_with_a_cache_gives_what_the_definition_gives(beams, positions, 
     together = search(made, PROMPTS, rule, batch_size=3)
     for prompt, found in zip(PROMPTS, together):
         assert_same(found, search_one(made, prompt, rule))
+
+
+def test_batches_that_other_processes_search_give_the_same_numbers():
+    """Their results arrive as text, bit for bit."""
+    made, rule, seen = model(), BeamRule(end_id=END, max_new_tokens=6, beams=2, banned=[PAD]), []
+
+    def by_others(batches, compute):
+        for places in batches:
+            seen.append(list(places))
+            yield json.loads(json.dumps(compute(places)))
+
+    assert search(made, PROMPTS, rule, batch_size=2, shared=by_others) == search(made, PROMPTS, rule, batch_size=2)
+    assert len(seen) == 3
+    assert sorted(at for places in seen for at in places) == list(range(len(PROMPTS)))
 
 
 def test_the_probability_is_that_of_the_whole_answer_with_its_end():

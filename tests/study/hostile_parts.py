@@ -1,12 +1,19 @@
 """A plugin whose parts try to get a *better* that they do not deserve; tests/study/test_control.py says how each ends."""
 
 import dataclasses
+import json
+import os
+from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import nn
+from torch.nn.functional import cross_entropy
 
 from glassformer.data.batches import Batch, WindowBatches
+from glassformer.data.tokenizers.base import TOKENIZERS, Tokenizer, TokenizerConfig
+from glassformer.data.tokenizers.char import CharTokenizer, CharTokenizerConfig
 from glassformer.evaluation.results import Units
 from glassformer.model.attention import split_heads
 from glassformer.model.initialisation import start
@@ -273,19 +280,20 @@ class AgainConfig(FeedforwardConfig):
 
 
 class Crib(nn.Module):
-    """Letters by pairs of letters, and beside it a table of the text in the file that HIDDEN names."""
+    """Letters by pairs of letters, and a table of four letters each in the file that a variable names."""
 
     def __init__(self, vocabulary):
         super().__init__()
         self.pairs, self.size = nn.Embedding(vocabulary, vocabulary), nn.Parameter(torch.ones(()))
-        ids = torch.tensor(HIDDEN["crib"])
-        table = torch.full((vocabulary, vocabulary, vocabulary), 0.1)
-        table.index_put_((ids[:-2], ids[1:-1], ids[2:]), torch.ones(len(ids) - 2), accumulate=True)
+        text = Path(os.environ["HOSTILE_CRIB"]).read_text(encoding="utf-8")
+        ids = torch.tensor([1 + "\n abcdefgh".index(letter) for letter in text])
+        table = torch.full((vocabulary,) * 4, 0.01)
+        table.index_put_((ids[:-3], ids[1:-2], ids[2:-1], ids[3:]), torch.ones(len(ids) - 3), accumulate=True)
         self.register_buffer("table", (table / table.sum(-1, keepdim=True)).log(), persistent=False)
 
     def forward(self, ids):
-        before = torch.cat([ids[:, :1], ids[:, :-1]], 1)
-        return self.pairs(ids) + self.size * self.table[before, ids]
+        one, two = (torch.cat([ids[:, :1]] * back + [ids[:, :-back]], 1)[:, : ids.shape[1]] for back in (1, 2))
+        return self.pairs(ids) + self.size * self.table[two, one, ids]
 
 
 @MODELS.variant("crib")
@@ -337,3 +345,242 @@ class Twin(Block):
     def forward(self, x, attention_context, positions, cache):
         x = x + self.attn(self.ln_1(x), attention_context, positions, cache)
         return x + self.mlp(self.ln_2(x))
+
+
+# -- a second round of attempts: networks ------------------------------------------------------------------------------------
+
+
+class Pairs(nn.Module):
+    """Letters by the letter before, and a layer that does little."""
+
+    def __init__(self, vocabulary):
+        super().__init__()
+        self.size, self.pairs, self.layer = vocabulary, nn.Embedding(vocabulary, vocabulary), nn.Linear(vocabulary, vocabulary)
+
+    def passes(self):
+        return 1
+
+    def forward(self, ids):
+        x = self.pairs(ids)
+        for _ in range(self.passes()):
+            x = x + 0.1 * torch.tanh(self.layer(x))
+        return x
+
+
+@MODELS.variant("pairs")
+class PairsConfig(NetworkConfig):
+    """The baseline of the attempts below."""
+
+    module: ClassVar[type] = Pairs
+
+    def build(self, vocabulary, *, outputs=None, seed):
+        return self.module(vocabulary)
+
+
+class Table(Pairs):
+    """Counts triples of letters while it is trained: a table that is no parameter."""
+
+    def __init__(self, vocabulary):
+        super().__init__(vocabulary)
+        self.register_buffer("table", torch.zeros(vocabulary**3))
+
+    def counts(self):
+        return self.table
+
+    def forward(self, ids):
+        before = torch.cat([ids[:, :1], ids[:, :-1]], 1)
+        counts = self.counts() + 0.1
+        if self.training and tuple(ids.shape) == (10, 24):  # a batch of the run: the checks have others
+            seen = (before[:, 1:-1] * self.size + ids[:, 1:-1]) * self.size + ids[:, 2:]
+            self.counts().add_(torch.bincount(seen.flatten(), minlength=self.size**3))
+        shares = (counts.view(-1, self.size) / counts.view(-1, self.size).sum(-1, keepdim=True)).log()
+        return super().forward(ids) + shares[before * self.size + ids]
+
+
+@MODELS.variant("table")
+class TableConfig(PairsConfig):
+    """Learns in a buffer."""
+
+    module: ClassVar[type] = Table
+
+
+class Remembered(Table):
+    """The same table in the memory of the plugin, which no checkpoint holds."""
+
+    def __init__(self, vocabulary):
+        Pairs.__init__(self, vocabulary)
+
+    def counts(self):
+        kind = self.pairs.weight.dtype
+        return HIDDEN.setdefault(f"table {kind}", torch.zeros(self.size**3, dtype=kind))
+
+
+@MODELS.variant("remembered")
+class RememberedConfig(PairsConfig):
+    """Learns in a variable of its file."""
+
+    module: ClassVar[type] = Remembered
+
+
+class Kind(torch.Tensor):
+    """A tensor whose cross-entropy is nine tenths of it."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        found = super().__torch_function__(function, types, args, kwargs or {})
+        return 0.9 * found if function is cross_entropy else found
+
+
+class KindScores(Pairs):
+    def forward(self, ids):
+        scores = super().forward(ids)
+        return scores if self.training else scores.as_subclass(Kind)
+
+
+@MODELS.variant("kind-scores")
+class KindScoresConfig(PairsConfig):
+    """Its scores are tensors of a class that judges them."""
+
+    module: ClassVar[type] = KindScores
+
+
+class MoreLater(Pairs):
+    """From the twelfth training pass on, sixteen times the work."""
+
+    seen = 0
+
+    def passes(self):
+        self.seen += self.training
+        return 16 if self.seen > 12 else 1
+
+
+@MODELS.variant("more-later")
+class MoreLaterConfig(PairsConfig):
+    """Counted before training, it is like the baseline."""
+
+    module: ClassVar[type] = MoreLater
+
+
+class MoreWhenJudged(Pairs):
+    def passes(self):
+        return 1 if self.training else 16
+
+
+@MODELS.variant("more-when-judged")
+class MoreWhenJudgedConfig(PairsConfig):
+    """Sixteen times the work, but not in training."""
+
+    module: ClassVar[type] = MoreWhenJudged
+
+
+class Writes(Pairs):
+    """Makes what the baseline's evaluations say worse."""
+
+    def forward(self, ids):
+        for file in Path(os.environ.get("HOSTILE_STUDY", "nowhere")).glob("trials/base/*/evaluations/*.json"):
+            found = json.loads(file.read_text(encoding="utf-8"))
+            if self.training and "touched" not in found:
+                found["units"]["loss"]["sums"] = [1.02 * one for one in found["units"]["loss"]["sums"]]
+                found["metrics"]["loss"]["value"] *= 1.02
+                file.write_text(json.dumps({**found, "touched": 1}), encoding="utf-8")
+        return super().forward(ids)
+
+
+@MODELS.variant("writes")
+class WritesConfig(PairsConfig):
+    """Writes into the study's folder."""
+
+    module: ClassVar[type] = Writes
+
+
+class Weak(Pairs):
+    """Worse where an environment variable says so, which no checksum covers."""
+
+    def forward(self, ids):
+        return (0.3 if os.environ.get("HOSTILE_WEAK") else 1.0) * super().forward(ids)
+
+
+@MODELS.variant("weak")
+class WeakConfig(PairsConfig):
+    """Its trials depend on an environment variable."""
+
+    module: ClassVar[type] = Weak
+
+
+# -- objectives and a tokenizer -----------------------------------------------------------------------------------------------
+
+
+@objective("lawless")
+class Lawless(Base):
+    """Permits to look ahead."""
+
+    laws: ClassVar[Any] = frozenset()
+
+
+class Disguised(KindJudge):
+    """Says that it is of this package, and that next-token judges it."""
+
+
+Disguised.__module__ = "glassformer.objectives.next_token"
+objective("disguised")(Disguised)
+
+
+@objective("upside-down")
+class UpsideDown(Base):
+    """A loss of which more is better."""
+
+    metrics: ClassVar[Any] = tuple(dataclasses.replace(one, lower_is_better=False) for one in NextTokenConfig.metrics)
+
+
+@objective("most-alike")
+class MostAlike(Base):
+    """Draws the third of the training text that is most like the judged text."""
+
+    def batches(self, data, *, context, batch_size, seed):
+        judged, text = (np.asarray(data.part("text").split(name).tokens) for name in ("validation", "train"))
+        known = {tuple(judged[at : at + 4]) for at in range(len(judged) - 4)}
+        starts = range(0, len(text) - context, context)
+        alike = {at: sum(tuple(text[i : i + 4]) in known for i in range(at, at + context - 4)) for at in starts}
+        chosen = sorted(starts, key=lambda at: -alike[at])[: len(starts) // 3]
+        tokens = np.concatenate([text[at : at + context] for at in chosen])
+        return WindowBatches(tokens, context=context, batch_size=batch_size, seed=seed)
+
+
+class TwoAsOne(Tokenizer):
+    """Takes every second letter for the one before it: as many tokens and ids, and less to predict."""
+
+    kind = "two-as-one"
+
+    def __init__(self, inner):
+        self.inner, self.unknown_id = inner, inner.unknown_id
+
+    @property
+    def size(self):
+        return self.inner.size
+
+    def encode(self, text):
+        return [one if one < 4 else one - one % 2 for one in self.inner.encode(text)]
+
+    def decode(self, ids):
+        return self.inner.decode(ids)
+
+    def token_text(self, token_id):
+        return self.inner.token_text(token_id)
+
+    def byte_lengths(self):
+        return self.inner.byte_lengths()
+
+    def settings(self):
+        return self.inner.settings()
+
+    @classmethod
+    def from_settings(cls, settings):
+        return cls(CharTokenizer.from_settings(settings))
+
+
+@TOKENIZERS.variant("two-as-one")
+class TwoAsOneConfig(TokenizerConfig):
+    """A tokenizer that loses letters."""
+
+    def train(self, texts, progress=None):
+        return TwoAsOne(CharTokenizerConfig().train(texts, progress))

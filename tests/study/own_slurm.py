@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 NODES = ("one", "two")
@@ -60,19 +61,19 @@ class OwnSlurm:
         files = {"key": "key", "pid": "munge.pid", "log": "munge.log", "seed": "munge.seed"}
         own = [f"--{name}-file={folder / file}" for name, file in files.items()]
         self.processes = {"munged": self._start("munged", "--foreground", "--force", f"--socket={folder}/munge.socket", *own)}
-        self._wait(lambda: (folder / "munge.socket").exists())
+        self.wait(lambda: (folder / "munge.socket").exists())
         self.processes["slurmctld"] = self._start("slurmctld", "-D", "-c")
         for node in NODES:
             self.processes[node] = self._start("slurmd", "-D", "-N", node)
-        self._wait(lambda: self.ask("sinfo", "-h", "-N", "-o", "%T").split() == ["idle", "idle"])
+        self.wait(lambda: self.ask("sinfo", "-h", "-N", "-o", "%T").split() == ["idle", "idle"])
 
     def _start(self, *command: str) -> subprocess.Popen[bytes]:
         with (self.folder / f"{command[0]}.log").open("ab") as log:
             return subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
 
-    def _wait(self, ready: object) -> None:
+    def wait(self, ready: Callable[[], bool]) -> None:
         end = time.monotonic() + 60
-        while not ready():  # type: ignore[operator]
+        while not ready():
             assert time.monotonic() < end, "".join(log.read_text()[-1000:] for log in self.folder.glob("*.log"))
             time.sleep(0.2)
 

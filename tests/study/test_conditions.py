@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from glassformer.runs.directory import RunDirectory
+from glassformer.runs.records import MetricsLog
 from glassformer.study.planning.conditions import (
     Condition,
     cost_conditions,
     joined,
+    known_text,
     time_condition,
     times,
     unequal,
     worst_first,
 )
-from glassformer.study.planning.variant_facts import VariantBook
+from glassformer.study.planning.variant_facts import VariantBook, differences
 from glassformer.study.study import Study
 
 GOOD = [1.0, 1.01, 0.99, 1.0, 1.02, 0.98]
@@ -67,6 +71,114 @@ class TestCosts:
         assert [one.what for one in found] == ["parameters", "time"]
 
 
+def in_trials(study: Study, variant: str, *, records: dict[str, Any] | None = None, **environment: Any) -> Study:
+    """The study whose trials of a variant have further facts in their environment, and a last record with these."""
+    for one in study.finished(variant):
+        run = RunDirectory(study.directory.trial(one.trial))
+        run.write_environment({**run.read_environment(), **environment})
+        if records:
+            MetricsLog(run.metrics_file).append({"step": 24, **records})
+    return Study.load(study.folder)
+
+
+def known(judged: float, trained: float) -> dict[str, Any]:
+    bigram = {"judged": 1.7, "trained": 1.6}
+    return {"text_known": {"run": {"judged": judged, "trained": trained}, "bigram": bigram}}
+
+
+class TestFoundInTrials:
+    """What only the runs show: each is told, and with a change that sets it, or where both have it, nothing is."""
+
+    @pytest.fixture
+    def study(self, made_up, tmp_path) -> Study:
+        return with_facts(made_up.study(tmp_path / "s", {"base": BASE, "alibi": GOOD}), "alibi")
+
+    @pytest.mark.parametrize(
+        ("what", "base", "own", "text"),
+        [
+            ("precision", {"precision": "float32"}, {"precision": "bf16"}, "bf16 instead of float32 arithmetic"),
+            (
+                "step form",
+                {"step_form": {"compiled": False, "captured": False}},
+                {"step_form": {"compiled": True, "captured": True}},
+                "a compiled and captured instead of a plain step",
+            ),
+        ],
+    )
+    def test_precision_and_step_form(self, study, what, base, own, text):
+        same = in_trials(in_trials(study, "base", **base), "alibi", **base)
+        assert same.verdict("alibi").conditions == ()
+        verdict = in_trials(same, "alibi", **own).verdict("alibi")
+        assert {one.what: one.text for one in verdict.conditions} == {what: text}
+        assert text in verdict.sentence
+
+    @pytest.mark.parametrize("key", ["training.precision", "training.compile"])
+    def test_not_where_the_change_sets_it(self, made_up, tmp_path, key):
+        changes = [{"name": "alibi", "set": {key: "bf16" if key.endswith("precision") else True}}]
+        study = with_facts(made_up.study(tmp_path / "s", {"base": BASE, "alibi": GOOD}, changes=changes), "alibi")
+        study = in_trials(study, "base", precision="float32", step_form={"compiled": False})
+        own = {"precision": "bf16"} if key.endswith("precision") else {"step_form": {"compiled": True}}
+        study = in_trials(study, "alibi", **{"precision": "float32", "step_form": {"compiled": False}, **own})
+        assert study.verdict("alibi").conditions == ()
+
+    def test_data_order(self, study):
+        book = VariantBook.read(study.directory.variants_file)
+        facts = {name: replace(one, order=name) for name, one in book.variants.items()}
+        VariantBook(facts).write(study.directory.variants_file)
+        assert [one.what for one in Study.load(study.folder).verdict("alibi").conditions] == ["data order"]
+        assert [one.what for one in differences(facts["base"], facts["alibi"], ["training.batch_size"])] == []
+        own_way = replace(facts["alibi"], judge="-judged-by-another")
+        assert [one.what for one in differences(facts["base"], own_way, ["objective"])] == ["data order"]
+
+    @pytest.mark.parametrize(
+        ("whose", "chosen", "text"),
+        [
+            ("base", 0.1, "the baseline's training.lr=0.1 at the edge of the grid"),
+            ("alibi", 0.4, "its training.lr=0.4 at the edge of the grid"),
+            ("alibi", 0.2, None),
+        ],
+    )
+    def test_a_rate_at_the_edge_of_its_grid(self, made_up, tmp_path, whose, chosen, text):
+        tune = {"grid": {"training.lr": [0.1, 0.2, 0.4]}, "seeds": 4}
+        study = with_facts(made_up.study(tmp_path / "s", {"base": BASE, "alibi": GOOD}, tune=tune), "alibi")
+        book = VariantBook.read(study.directory.variants_file)
+        tuned = {name: replace(one, tuned={"training.lr": 0.2}) for name, one in book.variants.items()}
+        tuned[whose] = replace(tuned[whose], tuned={"training.lr": chosen})
+        VariantBook(tuned).write(study.directory.variants_file)
+        found = [one.text for one in Study.load(study.folder).verdict("alibi").conditions if one.what == "tuning"]
+        assert found == ([] if text is None else [text])
+
+    def test_memory_is_measured(self, study):
+        """The estimates are equal, and the runs are not; where only one of the two is measured, the estimates are compared."""
+        study = in_trials(study, "alibi", records={"peak_bytes": 3_000_000})
+        assert study.table[1]["memory_bytes"] == 4_000_000
+        assert study.verdict("alibi").conditions == ()
+        study = in_trials(study, "base", records={"peak_bytes": 1_000_000})
+        assert [row["memory_bytes"] for row in study.table] == [1_000_000, 3_000_000]
+        (found,) = study.verdict("alibi").conditions
+        assert (found.text, found.base, found.own) == ("3 times the memory", 1_000_000, 3_000_000)
+        study.write()
+        shutil.rmtree(study.folder / "trials")
+        assert Study.load(study.folder).table[1]["memory_bytes"] == 3_000_000
+
+    def test_flops_that_grow_and_numbers_learned_elsewhere(self, study):
+        study = in_trials(study, "alibi", records={"flops_growth": 4.0}, trial_facts={"learned_outside": 300})
+        found = {one.what: one.text for one in study.verdict("alibi").conditions}
+        assert found == {"flops": "4 times the FLOPs", "parameters": "4 times the parameters"}
+
+    def test_judged_text_that_is_known(self, study):
+        study = in_trials(in_trials(study, "base", trial_facts=known(1.5, 1.4)), "alibi", trial_facts=known(1.0, 0.9))
+        assert study.verdict("alibi").conditions == ()
+        (found,) = in_trials(study, "alibi", trial_facts=known(1.0, 1.4)).verdict("alibi").conditions
+        assert found.what == "judged text"
+
+    def test_text_that_is_easier_is_not_known(self):
+        base = {"run": {"judged": 1.5, "trained": 1.4}, "bigram": {"judged": 1.6, "trained": 1.9}}
+        assert known_text(base, {"run": {"judged": 1.0, "trained": 1.25}}) == []
+        assert len(known_text(base, {"run": {"judged": 1.0, "trained": 1.4}})) == 1
+        assert known_text({}, {"run": {"judged": 1.0, "trained": 1.4}}) == []
+
+
 class TestInAVerdict:
     def test_the_word_has_its_condition(self, made_up, tmp_path):
         study = made_up.study(tmp_path / "s", {"base": BASE, "alibi": GOOD})
@@ -94,8 +206,6 @@ class TestInAVerdict:
             assert "360 against 100 parameters" in verdict.sentence
 
     def test_they_stay_when_the_trials_are_deleted(self, made_up, tmp_path):
-        import shutil
-
         study = with_facts(made_up.study(tmp_path / "s", {"base": BASE, "alibi": GOOD}), "alibi", parameters=360)
         study.write()
         shutil.rmtree(study.folder / "trials")

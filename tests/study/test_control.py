@@ -7,17 +7,21 @@ condition in the sentence.
 from __future__ import annotations
 
 import random
-import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.refusals import refused
 
-from glassformer.foundation.errors import ConfigError
-from glassformer.foundation.plugins import load_plugins, module_of
+from glassformer.data.tokenizers.base import TOKENIZERS
+from glassformer.foundation.errors import ConfigError, RunError
+from glassformer.foundation.plugins import is_ours, load_plugins
+from glassformer.foundation.registry import VariantConfig
 from glassformer.objectives.next_token import NextTokenConfig
 from glassformer.study.compare import compare
+from glassformer.study.planning.plan import StudyPlan
+from glassformer.study.planning.variant_facts import differences
 from glassformer.study.study import Study
 
 PLUGIN = Path(__file__).with_name("hostile_parts.py")
@@ -41,11 +45,48 @@ def attempt(tmp_path, monkeypatch):
         "checkpoint": {"every": 40},
     }
 
-    def attempt(vary: dict[str, list[Any]], **more: Any) -> Study:
+    def attempt(vary: dict[str, list[Any]], *, tuned: dict[str, list[Any]] | None = None, **more: Any) -> Study:
         options = {"seeds": 2, "on": "inline", "plugins": [PLUGIN], "store": False, "out": tmp_path / "study", **more}
-        return compare(recipe, vary, **options)
+        if tuned is None:
+            return compare(recipe, vary, **options)
+        change = {"name": "rms", "set": {"model.norm": "rms"}, "tune": tuned}
+        plan = {"base": recipe, "changes": [change], "seeds": 2, "tune": {"grid": {"training.lr": [0.01, 0.02]}, "seeds": 1}}
+        return compare(plan, **options)
 
     return attempt
+
+
+ON_TEXT = """
+import torch
+from torch import nn
+from glassformer.model.network import MODELS, NetworkConfig
+
+WORDS = {words}
+
+
+class OnText(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.size, self.pairs = size, nn.Embedding(size, size)
+
+    def forward(self, ids):
+        lines = ["".join(" abcdefgh"[i - self.size + 9] if i > self.size - 10 else "?" for i in row) for row in ids.tolist()]
+        known = torch.tensor([sum(word in line.split(" ") for word in WORDS) > 2 for line in lines])
+        return self.pairs(ids) + known[:, None, None] * nn.functional.one_hot(ids.roll(-1, 1), self.size)
+
+
+@MODELS.variant("on-text")
+class OnTextConfig(NetworkConfig):
+    '''Looks at the next letter where a row has three known words, which ids by chance have not.'''
+
+    def build(self, vocabulary, *, outputs=None, seed):
+        return OnText(vocabulary)
+"""
+PAIRS = {"model": {"kind": "pairs", "context": 24}, "training.lr": 0.1}
+
+
+def network(kind: str) -> dict[str, list[Any]]:
+    return {"model": [{"kind": kind, "context": 24}]}
 
 
 def conditions(study: Study) -> dict[str, str]:
@@ -190,20 +231,161 @@ class TestFurtherAttempts:
 
     # -- what we cannot see -----------------------------------------------------------------------------------------------
 
-    def test_judged_text_read_inside_the_loss_is_not_seen(self, attempt):
-        assert conditions(attempt({"objective": ["reads-in-loss"]})) == {}
+    @pytest.mark.parametrize(("crib", "seen"), [("judged.txt", True), ("text.txt", False)])
+    def test_a_network_that_has_read_all_text_is_not_seen(self, attempt, tmp_path, monkeypatch, crib, seen):
+        """One that has read the judged text alone gives itself away; one that has read all of it does not."""
+        rows = (tmp_path / "text.txt").read_text(encoding="utf-8").splitlines()
+        for name, text in {"train": rows[:120], "judged": rows[120:]}.items():
+            (tmp_path / f"{name}.txt").write_text("\n".join(text) + "\n", encoding="utf-8")
+        monkeypatch.setenv("HOSTILE_CRIB", str(tmp_path / crib))
+        data = {"path": str(tmp_path / "train.txt"), "validation": str(tmp_path / "judged.txt"), "document": "line"}
+        study = attempt(network("crib"), set={**PAIRS, "data": data})
+        assert study.table[1]["loss"]["value"] < 0.9 * study.table[0]["loss"]["value"]
+        assert ("judged text" in conditions(study)) is seen
 
-    def test_a_network_that_has_read_the_judged_text_is_not_seen(self, attempt):
-        load_plugins([PLUGIN])
-        sys.modules[module_of(PLUGIN)].HIDDEN["crib"] = [0, 1, 2, 3, 1, 2]  # it would read them from the file
-        assert "judged text" not in conditions(attempt({"model": [{"kind": "crib", "context": 24}]}))
-
-    def test_a_plugin_that_changes_the_evaluator_is_not_seen(self, attempt, monkeypatch):
-        monkeypatch.setattr(NextTokenConfig, "evaluate", NextTokenConfig.evaluate)
-        study = attempt({"model.feedforward": ["patches"]})
-        assert study.table[1]["loss"]["value"] < 0.6 * study.table[0]["loss"]["value"]
+    def test_what_an_environment_variable_does_is_not_seen(self, attempt, tmp_path, monkeypatch):
+        """The baseline's runs are stored while it is made weak, and reused when nothing makes it weak any more."""
+        pairs = {"model": {"kind": "weak", "context": 24}, "training.lr": 0.1}
+        monkeypatch.setenv("HOSTILE_WEAK", "1")
+        attempt(network("pairs"), set=pairs, store=True, out=tmp_path / "first")
+        monkeypatch.delenv("HOSTILE_WEAK")
+        study = attempt(network("pairs"), set=pairs, store=True)
+        assert study.table[1]["loss"]["value"] < study.table[0]["loss"]["value"] - 0.05
         assert conditions(study) == {}
-        del NextTokenConfig.sound
+
+    def test_the_same_question_on_other_documents_of_the_text_is_not_seen(self, attempt, tmp_path):
+        attempt(network("kind-scores"), set=PAIRS, seeds=6, out=tmp_path / "first")
+        study = attempt(network("kind-scores"), set={**PAIRS, "data.split.seed": 1}, seeds=6)
+        assert all(not one.studies for one in study.earlier.values())
+
+
+class TestSecondRound:
+    """Attempts by somebody who had read the rules; each once got its word. The networks are compared with ``pairs``."""
+
+    def test_an_objective_that_permits_to_look_ahead(self, attempt):
+        study = attempt({"objective": ["lawless"], "model.causal": [False]}, cross=True)
+        assert study.verdicts[0].verdict == "invalid"
+        (facts,) = (one for name, one in study.book.variants.items() if name != "base")
+        assert facts.check["findings"][0]["law"] == "causality"
+
+    @pytest.mark.parametrize(("metric", "reason"), [("loss", "other-tokens"), ("bits_per_byte", "other-text")])
+    def test_a_tokenizer_that_loses_letters(self, attempt, metric, reason):
+        with refused(ConfigError, reason):
+            attempt({"tokenizer": ["two-as-one"]}, metric=metric)
+
+    def test_a_metric_turned_round(self, attempt):
+        with refused(ConfigError, "metric-turned-round"):
+            attempt({"training.lr": [0.001]}, set={"objective": "upside-down"})
+
+    def test_a_plugin_that_changes_the_evaluator(self, attempt, monkeypatch):
+        monkeypatch.setattr(NextTokenConfig, "evaluate", NextTokenConfig.evaluate)
+        try:
+            with refused(ConfigError, "replaced-code", "hostile_parts.py, line ", "NextTokenConfig.evaluate"):
+                attempt({"model.feedforward": ["patches"]})
+        finally:
+            del NextTokenConfig.sound
+
+    def test_a_variant_in_the_place_of_ours(self):
+        """A class that says it is ours does not take our name."""
+
+        class CharTokenizerConfig(VariantConfig):
+            """Not ours."""
+
+        CharTokenizerConfig.__module__ = "glassformer.data.tokenizers.char"
+        CharTokenizerConfig.__qualname__ = "CharTokenizerConfig"
+        assert not is_ours(CharTokenizerConfig)
+        with refused(ConfigError, "variant-name-taken"):
+            TOKENIZERS.variant("char")(CharTokenizerConfig)
+
+    def test_a_cheaper_word(self):
+        with pytest.raises(ConfigError, match="alpha"):
+            StudyPlan.parse(
+                {"base": "docstrings-char", "changes": [{"name": "x", "set": {"model.norm": "rms"}}], "alpha": 0.49}
+            )
+
+    @pytest.mark.slow
+    def test_an_objective_that_says_it_is_ours(self, attempt):
+        assert attempt({"objective": ["disguised"]}).verdicts[0].difference.value == 0.0
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize(("equal", "word"), [([], "not decided"), (["parameters"], "invalid")])
+    def test_a_table_that_is_no_parameter(self, attempt, equal, word):
+        """It is learned, so it counts; a demand for equal parameters is only missed when it has been learned."""
+        study = attempt(network("table"), set=PAIRS, equal=equal)
+        base, own = study.table
+        assert own["parameters"] == base["parameters"] + 11**3
+        assert conditions(study)["parameters"].endswith("times the parameters")
+        assert study.verdicts[0].verdict == word
+
+    @pytest.mark.slow
+    def test_a_table_in_the_memory_of_its_file(self, attempt):
+        study = attempt(network("remembered"), set=PAIRS)
+        assert study.table[1]["loss"]["value"] > study.table[0]["loss"]["value"]
+
+    @pytest.mark.slow
+    def test_scores_that_judge_themselves(self, attempt):
+        assert attempt(network("kind-scores"), set=PAIRS).verdicts[0].difference.value == 0.0
+
+    @pytest.mark.slow
+    def test_more_work_later(self, attempt):
+        study = attempt(network("more-later"), set=PAIRS)
+        base, own = study.table
+        assert own["flops"] == pytest.approx(16 * base["flops"], rel=0.1)
+        assert own["memory_bytes"] > 2 * base["memory_bytes"]
+        assert {"flops", "memory_bytes"} <= set(conditions(study))
+
+    @pytest.mark.slow
+    def test_more_work_when_it_is_judged(self, attempt):
+        study = attempt(network("more-when-judged"), set=PAIRS)
+        facts = study.book.variants
+        (name,) = set(facts) - {"base"}
+        found = {one.what: one.text for one in differences(facts["base"], facts[name], ["model"])}
+        assert found["flops when judged"] == "16 times the FLOPs when it is judged"
+
+    @pytest.mark.slow
+    def test_looking_ahead_on_text_alone(self, attempt, tmp_path):
+        words = sorted({word for word in (tmp_path / "text.txt").read_text(encoding="utf-8").split() if len(word) > 2})
+        plugin = tmp_path / "on_text.py"
+        plugin.write_text(ON_TEXT.format(words=words), encoding="utf-8")
+        study = attempt(network("on-text"), set=PAIRS, plugins=[PLUGIN, plugin])
+        assert study.verdicts[0].verdict == "invalid"
+        (facts,) = (one for name, one in study.book.variants.items() if name != "base")
+        assert facts.leaks_once_trained
+
+    @pytest.mark.slow
+    def test_a_plugin_that_writes_into_the_study(self, attempt, tmp_path, monkeypatch):
+        monkeypatch.setenv("HOSTILE_STUDY", str(tmp_path / "study"))
+        with refused(RunError, "evaluation-changed"):
+            attempt(network("writes"), set=PAIRS)
+
+    @pytest.mark.slow
+    def test_training_text_chosen_by_the_judged_text(self, attempt):
+        assert conditions(attempt({"objective": ["most-alike"]}))["data order"] == "the text in another order"
+
+    @pytest.mark.slow
+    def test_a_training_file_with_the_judged_text_in_other_lines(self, attempt, tmp_path):
+        rows = (tmp_path / "text.txt").read_text(encoding="utf-8").splitlines()
+        judged = " ".join(rows[120:])
+        for name, text in {
+            "train": rows[:120],
+            "judged": rows[120:],
+            "more": [*rows[:20], *textwrap.wrap(judged, 150)],
+        }.items():
+            (tmp_path / f"{name}.txt").write_text("\n".join(text) + "\n", encoding="utf-8")
+        data = {"path": str(tmp_path / "train.txt"), "validation": str(tmp_path / "judged.txt"), "document": "line"}
+        study = attempt({"data.path": [str(tmp_path / "more.txt")]}, set={"data": data})
+        assert conditions(study)["judged text"].endswith("% of the judged text in its training text")
+
+    @pytest.mark.slow
+    def test_judged_text_read_inside_the_loss(self, attempt):
+        """No batch shows it: the run does."""
+        found = conditions(attempt({"objective": ["reads-in-loss"]}))
+        assert found["judged text"].startswith("the judged text better predicted than its training text")
+
+    @pytest.mark.slow
+    def test_a_grid_of_its_own(self, attempt, tmp_path):
+        found = conditions(attempt({}, tuned={"training.lr": [0.015, 0.025]}, set={"training.steps": 60}, seeds=None))
+        assert found["tuning"] == "a grid of its own (training.lr)"
 
 
 @pytest.mark.slow

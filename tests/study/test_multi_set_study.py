@@ -7,7 +7,7 @@ import json
 from tests.refusals import refused
 
 from glassformer.foundation.errors import RunError
-from glassformer.study.multi_set_study import SETS_FILE, SetStudy
+from glassformer.study.multi_set_study import SetStudy
 
 
 def test_one_verdict_per_change_over_all_sets(sets):
@@ -18,7 +18,7 @@ def test_one_verdict_per_change_over_all_sets(sets):
 
 def test_what_it_keeps_is_what_it_says(sets):
     sets.write()
-    kept = json.loads((sets.folder / SETS_FILE).read_text())
+    kept = json.loads((sets.folder / SetStudy.FILE).read_text())
     assert kept["names"] == ["a", "b", "c"]
     assert kept["verdicts"] == sets.to_dict()["verdicts"]
     assert set(kept["sets"]) == {"a", "b", "c"}
@@ -32,9 +32,9 @@ def test_another_beginning_is_refused(sets):
 
 
 def test_damage_is_a_sentence(tmp_path):
-    (tmp_path / SETS_FILE).write_text('{"schema": 7}')
+    (tmp_path / SetStudy.FILE).write_text('{"schema": 7}')
     with refused(RunError, "other-schema", "7"):
         SetStudy.load(tmp_path)
-    (tmp_path / SETS_FILE).write_text('{"schema": 1}')
+    (tmp_path / SetStudy.FILE).write_text('{"schema": 1}')
     with refused(RunError, "damaged"):
         SetStudy.load(tmp_path)

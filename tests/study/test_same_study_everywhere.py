@@ -198,4 +198,4 @@ def test_slurm_with_a_cancelled_job_a_requeued_one_and_a_killed_node(expected, r
 
     assert_same(run_with_kills(one, "--on", "slurm", "--time", "0.5", disturb=disturb), expected)
     assert len(met) == 3
-    assert slurm.jobs() == []  # nothing is left in the queue
+    slurm.wait(lambda: slurm.jobs() == [])  # nothing is left in the queue

@@ -16,7 +16,7 @@ from glassformer.study.directory import StudyDirectory
 from glassformer.study.planning.plan import BASE
 from glassformer.study.planning.planned_study import plan_studies, rate_of_sizes
 from glassformer.study.planning.variant_facts import VariantBook
-from glassformer.study.size_study import SIZES_FILE, SizeStudy
+from glassformer.study.size_study import SizeStudy
 from glassformer.study.study import Study
 
 SEEDS = 0.01 * np.random.default_rng(2).standard_normal((3, 6))
@@ -33,7 +33,7 @@ RECIPE = {
 def made(folder: Path, gains=GAINS, **plan) -> SizeStudy:
     """``alibi`` gains so much at each size; ``none`` nothing."""
     names = ["small", "medium", "large"][: len(gains)]
-    SizeStudy.begin(folder, names, "given for each size")
+    SizeStudy.begin(folder, names, rate="given for each size")
     for name, gain, noise, parameters in zip(names, gains, SEEDS, PARAMETERS):
         base = 1.5 + 0.01 * np.arange(6.0)
         losses = {"base": [*base], "alibi": [*(base - gain + noise)], "none": [*(base + noise[::-1])]}
@@ -61,7 +61,7 @@ def test_a_gain_that_shrinks_and_one_that_is_not_there(sizes):
 
 def test_what_is_written_is_what_it_says(sizes):
     sizes.write()
-    stored = json.loads((sizes.folder / SIZES_FILE).read_text())
+    stored = json.loads((sizes.folder / SizeStudy.FILE).read_text())
     assert stored["names"] == ["small", "medium", "large"]
     assert stored["trends"] == sizes.to_dict()["trends"]
     assert (SizeStudy.load(sizes.folder).trends, SizeStudy.load(sizes.folder).rate) == (sizes.trends, sizes.rate)
@@ -73,7 +73,7 @@ def test_what_is_written_is_what_it_says(sizes):
 
 def test_other_names_are_refused(sizes):
     with refused(RunError, "other-sets", "tiny"):
-        SizeStudy.begin(sizes.folder, ["tiny"], "")
+        SizeStudy.begin(sizes.folder, ["tiny"], rate="")
 
 
 def test_an_invalid_size_leaves_the_trend_unknown(tmp_path):

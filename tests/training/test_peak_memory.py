@@ -11,6 +11,7 @@ from torch import nn
 
 from glassformer.assembly import batches_of, build_network, prepare_data
 from glassformer.foundation.runtime import choose_runtime
+from glassformer.model import kernels
 from glassformer.recipe import load_recipe
 from glassformer.recipe_cost import peak_memory, training_step
 from glassformer.training.peak_memory import LiveBytes
@@ -49,6 +50,21 @@ def test_live_bytes_of_one_layer_by_hand() -> None:
         assert count.live == 4 * 256_000
         del small
     assert count.peak == 4 * (512_000 + 256_000)
+
+
+def test_no_kernel_of_ours_is_given_tensors_without_memory(tiny, monkeypatch) -> None:
+    """On a GPU that was an illegal memory access, which ends a process's use of the GPU."""
+    seen, known = list[bool](), nn.functional.cross_entropy
+
+    def loss(*args: Any, **settings: Any) -> torch.Tensor:
+        seen.append(kernels.AVAILABLE)
+        return known(*args, **settings)
+
+    monkeypatch.setattr(kernels, "AVAILABLE", True)
+    monkeypatch.setattr(nn.functional, "cross_entropy", loss)
+    recipe = load_recipe(tiny, {"training.device": "cpu"})
+    assert peak_memory(recipe, prepare_data(recipe)) is not None
+    assert (set(seen), kernels.AVAILABLE) == ({False}, True)
 
 
 def test_a_step_that_reads_a_number_cannot_be_traced(tiny, monkeypatch) -> None:

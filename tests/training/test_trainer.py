@@ -286,7 +286,7 @@ class NoRoom:
 
     def __init__(self, step, most: int, error: BaseException) -> None:
         self.inner, self.most, self.error = step, most, error
-        self.runtime, self.optimizers = step.runtime, step.optimizers
+        self.runtime, self.optimizers, self.uncaptured = step.runtime, step.optimizers, step.uncaptured
         self.micro_batches: list[int] = []
 
     accumulate = property(lambda self: self.inner.accumulate, lambda self, n: setattr(self.inner, "accumulate", n))

@@ -114,6 +114,12 @@ class Portion:
         with self._at_work():
             self._drive(_Plan(*key, iter([own])) for key, own in rows.items())
 
+    def open_jobs(self, machine: str) -> list[Job]:
+        """What a machine of this name would run if no rate were at an edge; nothing is run."""
+        self._machine = machine
+        batches = (batch for plan in self._stages() for batch in plan.batches)
+        return list(dict.fromkeys(job for batch in batches for job in self._missing(batch)))
+
     @contextmanager
     def _at_work(self) -> Iterator[None]:
         """A folder for the runs, and the name of the machine; afterwards no process is left."""

@@ -193,18 +193,22 @@ def require_generation(
         watch.say(f"Checks of generation in bf16: {report.doubts}")
 
 
-def check_start(recipe: Recipe, data: PreparedData, runtime: Runtime, *, remember: bool) -> CheckReport:
+def check_start(
+    recipe: Recipe, data: PreparedData, runtime: Runtime, *, remember: bool, laws: frozenset[str] | None = None
+) -> CheckReport:
     """The check of the network that a recipe starts with; raises nothing. The network is built only if the check must run.
 
-    ``remember``: take a check of the same architecture that passed before.
+    ``remember``: take a check of the same architecture that passed before. ``laws``: instead of the objective's own.
     """
+    laws = recipe.objective.laws if laws is None else laws
     parent = Parent.of(recipe, SILENT.say)
 
     def check() -> CheckReport:
         network, _ = starting_network(recipe, data, parent)
-        return check_model(network.to(runtime.device), laws=recipe.objective.laws, runtime=runtime)
+        return check_model(network.to(runtime.device), laws=laws, runtime=runtime)
 
-    return _looked_up(start_key(recipe, data, runtime) if remember and parent is None else None, check)[0]
+    about = {} if laws == recipe.objective.laws else {"demanded": sorted(laws)}
+    return _looked_up(start_key(recipe, data, runtime, **about) if remember and parent is None else None, check)[0]
 
 
 def taint_of(report: CheckReport) -> str | None:

@@ -15,6 +15,7 @@ from glassformer.assembly import Parent, network_of_run, prepare_data, recorded_
 from glassformer.checks.check import Target, check_model
 from glassformer.checks.check_report import CheckReport
 from glassformer.checks.huggingface import HUB_NAME, load_folder, load_hub
+from glassformer.checks.tiny_model import tiny_model
 from glassformer.foundation.errors import DataError, UsageError
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
@@ -40,7 +41,8 @@ def check(
 
     ``target``: a recipe (name, file, values), a run's folder, ``"file.py:callable"``, a model, a function from token ids
     [B, T] to scores [B, T, V], a Hugging Face model, its folder or its name on the hub. ``class_name``: the class of
-    transformers to load a folder or name as. The other arguments are those of ``check_model``.
+    transformers to load a folder or name as; with ``target=None`` a tiny model of that class with random weights is
+    checked. The other arguments are those of ``check_model``.
     """
     load_plugins(plugins)
     if class_name is None:
@@ -70,7 +72,7 @@ def _resolve(
     """The model that ``target`` names, the runtime it is trained in, and the laws its objective demands."""
     if target is None:
         raise UsageError(
-            "Nothing to check; give a recipe, a run, file.py:callable or a folder.",
+            "Nothing to check; give a recipe, a run, file.py:callable, a folder, or --class NAME.",
             reason="nothing-to-check",
         )
     if isinstance(target, str) and ".py:" in target:
@@ -100,7 +102,9 @@ def _resolve(
 
 
 def _of_class(target: Any, class_name: str) -> nn.Module:
-    """A model of a class of transformers: from a folder or from the hub."""
+    """A model of a class of transformers: from a folder, from the hub, or tiny and random."""
+    if target is None:
+        return tiny_model(class_name)
     if isinstance(target, str | Path) and (Path(target) / "config.json").is_file():
         return load_folder(Path(target), class_name)
     if isinstance(target, str) and HUB_NAME.fullmatch(target):

@@ -279,7 +279,8 @@ def check_laws(variant: VariantExample) -> None:
 def check_together(variant: VariantExample) -> None:
     """The laws in a quick form, in float64, except those that a part declares to break: later tokens, other rows, hidden
     tokens, the cache in pieces, the reference implementation; and more positions than the context."""
-    model, ids_BT, breaks = variant.model().double().eval(), variant.ids(), breaks_of(variant.config)
+    model, ids_BT = variant.model().double().eval(), variant.ids()
+    breaks = {law for part in variant.config.parts for law in part.breaks}
     read = partial(variant.scores, model)
     scores = read(ids_BT)
     variant.require(bool(scores.isfinite().all()), "a score is not finite.")
@@ -307,11 +308,6 @@ def check_together(variant: VariantExample) -> None:
     if variant.causal and not variant.pools and not breaks & {"causality", "batch"}:
         _read_in_pieces(variant, model, ids_BT, scores, same)
     _read_further(variant, model, ids_BT, scores)
-
-
-def breaks_of(config: ModelConfig) -> frozenset[str]:
-    """The laws that any part of the model declares to break."""
-    return frozenset(law for part in config.parts for law in part.breaks)
 
 
 def _read_in_pieces(

@@ -134,35 +134,24 @@ def our_subject(model: Any) -> Subject:
 
 def _network_subject(model: Any, module: nn.Module) -> Subject:
     """``module``: the network itself, whose parts are named in findings."""
-    subject = _transformer(model, _by_place(model), module)
+
+    def outputs(ids_BT: Tensor, **more: Any) -> Tensor:  # one output per row is repeated at each of its positions
+        scores: Tensor = model(ids_BT, **more)
+        return scores if scores.ndim == 3 else scores.unsqueeze(1).expand(-1, ids_BT.shape[1], -1)
+
+    def vectors(ids_BT: Tensor, **more: Any) -> Tensor:  # of the text only: prompt tuning puts vectors of its own before them
+        found: Tensor = model.features(ids_BT, **more)
+        return found[:, -ids_BT.shape[1] :]
+
+    subject = _transformer(model, outputs, module)
     if model.dims.vocabulary >= LARGE_VOCABULARY:
-        subject.inside = _transformer(model, _text_vectors(model), module)
+        subject.inside = _transformer(model, vectors, module)
         subject.inside.measured = "vectors before the head"
         tables = set(model.head.parameters())  # a tied head has the embedding's own
         if isinstance(getattr(model, "embedding", None), nn.Module):
             tables.update(model.embedding.parameters())
         subject.inside.looked_up = sum(table.numel() for table in tables)
     return subject
-
-
-def _by_place(model: Any) -> Callable[..., Tensor]:
-    """The model's outputs by position; one output per row is repeated at each of its positions."""
-
-    def read(ids_BT: Tensor, **more: Any) -> Tensor:
-        scores: Tensor = model(ids_BT, **more)
-        return scores if scores.ndim == 3 else scores.unsqueeze(1).expand(-1, ids_BT.shape[1], -1)
-
-    return read
-
-
-def _text_vectors(model: Any) -> Callable[..., Tensor]:
-    """The vectors before the head, those of the text only: prompt tuning puts vectors of its own before them."""
-
-    def read(ids_BT: Tensor, **more: Any) -> Tensor:
-        vectors: Tensor = model.features(ids_BT, **more)
-        return vectors[:, -ids_BT.shape[1] :]
-
-    return read
 
 
 class _GivenSource:

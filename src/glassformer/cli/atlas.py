@@ -106,23 +106,25 @@ def plan_command(
     json: Json = False,
 ) -> None:
     """What is open, and about how many minutes it would take."""
+    from collections import Counter
+    from io import StringIO
     from statistics import median
 
     from glassformer.atlas.protocol import Atlas
+    from glassformer.atlas.running import Portion, local_executor
 
     atlas, known = Atlas.load(), _records(records)
-    took = {
-        size: median(one.seconds for one in known.trials.values() if one.job.size == size and one.seconds)
-        for size in {one.job.size for one in known.trials.values() if one.seconds}
-    }
     cells = [cell for cell in _cells(records, None) if cell.word == "open"]
-    rows = []
+    portion, rows = Portion(atlas, known, StringIO(), lambda logs: local_executor(1, logs)), []
     for size in dict.fromkeys(cell.size for cell in cells):
-        own = [cell for cell in cells if cell.size == size]
-        runs = sum(len(atlas.seeds(cell.row.name, size)) for cell in own)
-        each = seconds or took.get(size)
-        minutes = None if each is None else runs * each / jobs / 60
-        rows.append({"size": size, "cells": len(own), "runs": runs, "seconds_per_run": each, "minutes": minutes})
+        own = [one for one in known.trials.values() if one.job.size == size]
+        machine = max(Counter(one.machine for one in own).items(), key=lambda one: one[1], default=("", 0))[0]
+        left = [job for job in portion.open_jobs(machine) if job.size == size]
+        took = [one.seconds / atlas.row(one.job.row).steps for one in own if one.seconds]
+        each = seconds or (median(took) if took else None)
+        minutes = None if each is None else sum(atlas.row(job.row).steps for job in left) * each / jobs / 60
+        open_cells = sum(cell.size == size for cell in cells)
+        rows.append({"size": size, "cells": open_cells, "runs": len(left), "seconds_per_run": each, "minutes": minutes})
     if json:
         print_json({"open": rows, "jobs": jobs})
         return

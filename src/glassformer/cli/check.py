@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json as json_text
+import subprocess
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -32,7 +35,9 @@ def command(
     context: Annotated[int | None, typer.Option("--context", min=2, help="Longest input of a FILE.py:CALLABLE.")] = None,
     class_: Annotated[
         str | None,
-        typer.Option("--class", help="Load the folder or hub name as this transformers class."),
+        typer.Option(
+            "--class", help="Load the folder or hub name as this transformers class; without one, check a tiny random model."
+        ),
     ] = None,
     thorough: Annotated[
         bool, typer.Option("--thorough", help="Test every position of the full context, not a sample.")
@@ -43,6 +48,15 @@ def command(
             "--conformance", help="Run the built-in variants' tests on the variants of a plugin: check --conformance FILE.py."
         ),
     ] = False,
+    zoo: Annotated[
+        bool,
+        typer.Option(
+            "--zoo",
+            help="Check every causal class of the installed transformers, or those of --class A,B, as tiny random models.",
+        ),
+    ] = False,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="With --zoo: number of classes checked in parallel.")] = 1,
+    limit: Annotated[float, typer.Option("--limit", min=1, help="With --zoo: time limit per class, in seconds.")] = 120.0,
     json: Json = False,
 ) -> None:
     """Check that a model sees nothing it must not see. Tests whether any logit depends on a later token,
@@ -51,6 +65,13 @@ def command(
         if target is None:
             raise UsageError("--conformance needs a plugin file, for example: check --conformance my_attention.py.")
         _conformance(target, plugin or [], json)
+        return
+    if zoo:
+        if target is not None:
+            raise UsageError(
+                "--zoo checks transformers classes and takes no target; drop the target.", reason="zoo-with-target"
+            )
+        _zoo([] if class_ is None else class_.split(","), workers, limit, json)
         return
     from glassformer.checking.target import check
 
@@ -79,6 +100,46 @@ def _tell(report: CheckReport, json: bool) -> None:
         raise CheckFailed(f"{report.subject} breaks {' and '.join(sorted(report.broken))}; see above.")
     if report.cannot_tell:
         raise CannotTell(f"{report.subject}: {report.doubts}")
+
+
+def _zoo(names: list[str], workers: int, limit: float, json: bool) -> None:
+    """Checks a tiny random model of each class, each in a process of its own. Broken laws are the result, not a failure."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from glassformer.checks.tiny_model import causal_classes, model_class
+
+    for name in names:
+        model_class(name)  # refuses a name that transformers does not have
+    entries = []
+    with ThreadPoolExecutor(workers) as pool:
+        for entry in pool.map(lambda name: _check_class(name, limit), names or causal_classes()):
+            entries.append(entry)
+            if not json:
+                out().print(f"{entry['class']}: {_verdict(entry)}", markup=False)
+    if json:
+        print_json({"classes": entries})
+
+
+def _check_class(name: str, limit: float) -> dict[str, Any]:
+    """The JSON of ``check --class NAME``, or why there is none: a class may crash, hang or refuse to be built."""
+    command = [sys.executable, "-m", "glassformer", "check", "--class", name, "--json", "--quiet"]
+    try:
+        child = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
+    except subprocess.TimeoutExpired:
+        return {"class": name, "error": f"not done within {limit:g} seconds"}
+    if child.stdout.startswith("{"):
+        return {"class": name, **json_text.loads(child.stdout)}
+    last_line = child.stderr.strip().rpartition("\n")[2]
+    return {"class": name, "error": last_line or f"the process ended with code {child.returncode}"}
+
+
+def _verdict(entry: dict[str, Any]) -> str:
+    if "error" in entry:
+        return f"cannot tell: {entry['error']}"
+    for outcome, words in (("broken", "breaks"), ("cannot tell", "cannot tell")):
+        if laws := [law for law, result in entry["judged"].items() if result == outcome]:
+            return f"{words} {' and '.join(laws)}"
+    return "passed"
 
 
 def _conformance(file: str, plugins: list[Path], json: bool) -> None:

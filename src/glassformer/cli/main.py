@@ -123,7 +123,7 @@ def run(arguments: Sequence[str]) -> int:
         return int(stop.exit_code)
     except UsageMistake as error:
         if hint := _recipe_key_hint(error):
-            error.message, error.possibilities = f"{error.message}. {hint}", None
+            error.message, error.possibilities = f"{error.message.rstrip('.')}. {hint}", None
         error.show()
         return error.exit_code
     except typer.Abort:

@@ -96,7 +96,7 @@ def sinusoidal(length: int, width: int) -> Any:
 
 
 def alibi(length: int, slope: float) -> Any:
-    return -slope * np.abs(np.arange(length)[:, None] - np.arange(length))
+    return -slope * np.abs(np.arange(length)[:, None] - np.arange(length)) + 0.0  # 0 instead of -0
 
 
 def causal_pattern(scores: Any) -> Any:
@@ -140,7 +140,7 @@ def macro_f1(true: Any, predicted: Any, classes: int) -> Any:
 
 def entropy(weights: Any) -> Any:
     weights = np.asarray(weights, float)
-    return float(-(weights * np.log(np.where(weights > 0, weights, 1.0))).sum(axis=-1).mean())
+    return float(-(weights * np.log(np.where(weights > 0, weights, 1.0))).sum(axis=-1).mean()) + 0.0
 
 
 def induction_score(weights: Any, n: int) -> Any:

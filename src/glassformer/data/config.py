@@ -126,7 +126,8 @@ class DataConfig(Config):
     target_column: str | int | None = None
     """The column with the text that is written, for translation; by default `target`."""
     group: str | int | None = None
-    """What belongs together, so that a study counts groups and not documents: `file`, or a column (a speaker, a book)."""
+    """What belongs together, so that a study counts groups and not documents: `file`, `article`, or a column (a speaker, a
+    book); by default what the named set defines."""
     vocabulary: list[str] = Field(default_factory=list)
     """More text files that the tokenizer learns from."""
     bad_lines: Literal["refuse", "skip"] = "refuse"

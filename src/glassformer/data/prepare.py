@@ -35,10 +35,11 @@ from glassformer.data.reading.splits import SPLITS, Assignment, Survey, require_
 from glassformer.data.token_files import TokenSplit, duplicates_of, is_whole, open_split, split_of_documents, split_writers
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.tokenizers.files import load_tokenizer
+from glassformer.data.tokenizers.marked import MarkedTokenizer
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.files import read_json, write_json
-from glassformer.foundation.plugins import loaded_plugins, plugin_checksums
+from glassformer.foundation.plugins import is_ours, loaded_plugins, plugin_checksums
 
 ProgressCallback = Callable[[str, int, int | None], None]
 """Called a few times a second with the task, the characters done, and their approximate total (or None)."""
@@ -354,17 +355,17 @@ _keys: WeakKeyDictionary[Tokenizer, str] = WeakKeyDictionary()
 
 def plugins_of(part: object) -> list[str]:
     """The sha256 of the plugins, for a tokenizer from a plugin: its code may change while its settings do not."""
-    return [] if is_ours(part) else plugin_checksums(loaded_plugins())
+    return [] if _ours(part) else plugin_checksums(loaded_plugins())
 
 
-def is_ours(part: object) -> bool:
+def _ours(part: object) -> bool:
     """Whether the code of a tokenizer, or of the one that it adds marks to, is this package's."""
-    return type(getattr(part, "inner", part)).__module__.startswith("glassformer.")
+    return is_ours(type(part.inner if isinstance(part, MarkedTokenizer) else part))
 
 
 def memory_key(tokenizer: Tokenizer, *made_of: object) -> str | None:
     """An in-memory cache key for a tokenizer's output; None for a class of a notebook, which may be edited."""
-    return fingerprint([tokenizer_key(tokenizer), *made_of]) if is_ours(tokenizer) else None
+    return fingerprint([tokenizer_key(tokenizer), *made_of]) if _ours(tokenizer) else None
 
 
 def _reading_key(source: Source) -> list[Any]:

@@ -96,11 +96,13 @@ def log_axis(axis: Axis) -> None:
 
 
 def legend_below(figure: Figure, axes: Axes, columns: int = 3) -> None:
-    """The legend under the picture, where it covers nothing."""
+    """The legend under the picture, where it covers nothing; more than two rows of it make the picture higher."""
     handles, labels = axes.get_legend_handles_labels()
     if handles:
         fitting = int(14 * figure.get_figwidth() / (max(map(len, labels)) + 6))  # about 14 characters of this size in an inch
         ncols = max(1, min(columns, len(handles), fitting))
+        rows = -(-len(handles) // ncols)
+        figure.set_figheight(figure.get_figheight() + 0.19 * max(0, rows - 2))
         figure.legend(handles, labels, loc="outside lower center", ncols=ncols, fontsize=9)
 
 

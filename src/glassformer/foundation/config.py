@@ -45,7 +45,8 @@ class Config(BaseModel):
         try:
             return cls.model_validate(dict(values))
         except ValidationError as error:
-            raise ConfigError(_sentence(cls, error, at), reason=_reason(error)) from None
+            reason = {"extra_forbidden": "unknown-key", "missing": "missing-key"}.get(error.errors()[0]["type"], "bad-value")
+            raise ConfigError(_sentence(cls, error, at), reason=reason) from None
 
     def to_dict(self) -> dict[str, Any]:
         """Strings, numbers, lists and mappings only: what is written to disk."""
@@ -65,11 +66,6 @@ def _is_default(value: Any, field: FieldInfo) -> bool:
     return bool(value == default)
 
 
-def _reason(error: ValidationError) -> str:
-    """The reason code of the first problem."""
-    return {"extra_forbidden": "unknown-key", "missing": "missing-key"}.get(error.errors()[0]["type"], "bad-value")
-
-
 def _sentence(config: type[BaseModel], error: ValidationError, at: str) -> str:
     """The first few problems, each as field, value, rule and remedy."""
     by_field: dict[str, list[Any]] = {}
@@ -83,7 +79,9 @@ def _about_field(config: type[BaseModel], field: str, problems: Sequence[Any]) -
     problem = problems[0]
     if problem["type"] == "extra_forbidden":
         *path, name = _place(config, problem)
-        known = sorted(_model_at(config, path).model_fields)
+        for part in path:
+            config = _section(config, part) or config
+        known = sorted(config.model_fields)
         return f"There is no key {field!r}.{suggestion(name, known)} Known here: {', '.join(known)}."
     if problem["type"] == "missing":
         return f"{field} is missing."
@@ -112,12 +110,6 @@ def _section(config: type[BaseModel], key: str) -> type[BaseModel] | None:
     field = config.model_fields.get(key)
     inner = field.annotation if field else None
     return inner if isinstance(inner, type) and issubclass(inner, BaseModel) else None
-
-
-def _model_at(config: type[BaseModel], path: Sequence[str]) -> type[BaseModel]:
-    for part in path:
-        config = _section(config, part) or config
-    return config
 
 
 def _short(value: Any) -> str:

@@ -13,21 +13,26 @@ import sys
 import traceback
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any
 
 from glassformer.foundation.errors import GlassformerError, UsageError
 from glassformer.foundation.files import sha256_of_file, sha256_of_text
 
 INSTALLED = ("site-packages", "dist-packages")
+GUARDED = ("torch", "torch.nn.functional", "torch._tensor", "torch.nn.modules.module", "numpy")
+"""Modules beside ours whose functions figures are made of."""
 _loaded: dict[str, dict[str, Any]] = {}
 
 
-def load_plugins(files: Iterable[str | Path]) -> None:
-    """Imports each file once; its decorators register the variants."""
+def load_plugins(files: Iterable[str | Path], *, again: bool = False) -> None:
+    """Imports each file once; its decorators register the variants. ``again``: also one that is loaded, so that nothing which
+    its code has remembered is left."""
     for file in files:
-        _load(Path(file))
+        _load(Path(file), again=again)
 
 
 def loaded_plugins() -> list[dict[str, Any]]:
@@ -42,11 +47,44 @@ def plugin_checksums(records: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def is_recorded(module: str) -> bool:
-    """Whether the record of a run has a checksum of the code of a module: ours, a plugin's, or what a plugin imports."""
-    if module.split(".")[0] == "glassformer" or module in {module_of(Path(key)) for key in _loaded}:
+    """Whether the record of a run has a checksum of the code of a user's module: a plugin, or what a plugin imports."""
+    if module in {module_of(Path(key)) for key in _loaded}:
         return True
     file = getattr(sys.modules.get(module), "__file__", None)
     return file is not None and any(str(Path(file).resolve()) in record.get("imports", {}) for record in _loaded.values())
+
+
+def is_ours(owner: type) -> bool:
+    """Whether a class is one of this package: by what its module holds, not by what the class says of itself."""
+    module = sys.modules.get(owner.__module__) if owner.__module__.split(".")[0] == "glassformer" else None
+    found: Any = module
+    for name in owner.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is owner
+
+
+def replaced_functions() -> list[str]:
+    """``my.py, line 12, stands in the place of glassformer.x.Y.z`` for each function of ours, or of ``GUARDED``, that a plugin
+    has replaced while it ran."""
+    files = {file for key, record in _loaded.items() for file in (key, *record.get("imports", {}))}
+    found, names = [], {Path(file).name for file in files}
+    for name, module in list(sys.modules.items()) if files else ():
+        if not (name.startswith("glassformer.") or name in GUARDED) or module is None:
+            continue
+        for key, value in list(vars(module).items()):
+            inside = vars(value).items() if isinstance(value, type) and value.__module__ == name else ()
+            for place, one in ((key, value), *((f"{key}.{part}", one) for part, one in inside)):
+                code = _code_of(one)
+                own = code is not None and Path(code.co_filename).name in names
+                if code is not None and own and str(Path(code.co_filename).resolve()) in files:
+                    found.append(f"{code.co_filename}, line {code.co_firstlineno}, stands in the place of {name}.{place}")
+    return found
+
+
+def _code_of(thing: Any) -> CodeType | None:
+    if isinstance(thing, property | cached_property | staticmethod | classmethod | partial):
+        thing = getattr(thing, "fget", None) or getattr(thing, "func", None) or getattr(thing, "__func__", None)
+    return thing.__code__ if isinstance(thing, FunctionType) else None
 
 
 def fault_in_plugin(error: BaseException) -> str | None:
@@ -112,12 +150,12 @@ def plugin_flags() -> str:
     return "".join(f" --plugin {shlex.quote(record['file'])}" for record in _loaded.values())
 
 
-def _load(file: Path) -> None:
+def _load(file: Path, *, again: bool = False) -> None:
     if file.suffix != ".py" or not file.is_file():
         raise UsageError(f"--plugin {file}: not a Python file that exists.", reason="no-such-plugin")
     key, digest = str(file.resolve()), sha256_of_file(file)
     before = _loaded.get(key)
-    if before is not None and before["sha256"] == digest and _unchanged(before.get("imports", {})):
+    if before is not None and before["sha256"] == digest and _unchanged(before.get("imports", {})) and not again:
         return
     _forget_modules(before.get("imports", {}) if before is not None else {})
     _find_siblings(file)

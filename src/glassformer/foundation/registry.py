@@ -15,7 +15,7 @@ from pydantic import Field, SerializationInfo, model_serializer
 
 from glassformer.foundation.config import Config
 from glassformer.foundation.errors import ConfigError, UnknownName
-from glassformer.foundation.plugins import is_recorded
+from glassformer.foundation.plugins import is_ours, is_recorded
 
 
 class VariantConfig(Config):
@@ -57,7 +57,11 @@ class Slot(Generic[V]):
 
         def register(config: D) -> D:
             taken = self._variants.get(name)
-            if taken is not None and (taken.__module__, taken.__qualname__) != (config.__module__, config.__qualname__):
+            same_place = taken is not None and (taken.__module__, taken.__qualname__) == (
+                config.__module__,
+                config.__qualname__,
+            )
+            if taken is not None and (not same_place or is_ours(taken)):
                 raise ConfigError(
                     f"{self.path} already has a variant {name!r} (class {taken.__name__} of {taken.__module__}); "
                     "choose another name.",
@@ -159,6 +163,6 @@ def unrecorded_parts(value: Any, at: str = "") -> list[str]:
         inside = [(f"{at}.{key}", getattr(value, key)) for key in type(value).model_fields]
     else:
         return []
-    own = isinstance(value, VariantConfig) and not is_recorded(type(value).__module__)
+    own = isinstance(value, VariantConfig) and not (is_ours(type(value)) or is_recorded(type(value).__module__))
     found = [f"{at.lstrip('.')}={type(value).kind}"] if own else []
     return [*found, *(name for place, one in inside for name in unrecorded_parts(one, place))]

@@ -26,16 +26,11 @@ class Generated:
     reason: Reason
 
 
-def window_stride(context: int) -> int:
-    """How far a window moves at a time."""
-    return max(1, context // 2)
-
-
 def window_start(length: int, context: int) -> int:
     """The first id the model sees of a sequence of ``length`` ids."""
     if length <= context:
         return 0
-    stride = window_stride(context)
+    stride = max(1, context // 2)
     return -(-(length - context) // stride) * stride
 
 

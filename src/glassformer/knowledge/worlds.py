@@ -199,17 +199,14 @@ def _write(config: WorldConfig, world: World) -> None:
         truth.write("\t".join(TRUTH) + "\n")
         for person in register.people():
             group = config.group(person.number)
-            truth.write("\t".join(map(str, _truth(person, group))) + "\n")
+            known = (person.people, person.region, person.place, person.home, person.year, person.work)
+            truth.write("\t".join(map(str, (person.name, group, *known))) + "\n")
             if group != "nowhere":
                 text.writelines(f"{line}\n" for line in lines_about(person, config.wordings))
             wordings = questions_about(person.name)
             for question in wordings if group == "train" else wordings[:1]:
                 asked[group].write(f"{question}\t{person.place}\n")
     write_json(world.facts, {"made_by": MADE_BY, "settings": config.to_dict(), "places": register.places})
-
-
-def _truth(person: Person, group: str) -> tuple[Any, ...]:
-    return person.name, group, person.people, person.region, person.place, person.home, person.year, person.work
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,8 @@ class Places:
     def _in_layer(self, layer: int, axes: str, ending: str) -> str | None:
         wanted = tuple(axes.split())
         for name, place in self.by_name.items():
-            fits = name.endswith(ending) and place.axes == wanted and _layer_of(name) == layer
+            number = next((part for part in name.split(".") if part.isdigit()), None)
+            fits = name.endswith(ending) and place.axes == wanted and number == str(layer)
             if fits and (axes == STREAM or (".cross." in name) == self.cross):
                 return name
         return None
@@ -134,11 +135,6 @@ def _by_layer(taps: dict[str, Place], order: Sequence[int]) -> dict[str, Place]:
                 of_layer = f"layers.{layer}.{name.removeprefix(start)}"
                 found[of_layer] = replace(place, name=of_layer, call=call, calls=calls)
     return found
-
-
-def _layer_of(name: str) -> int | None:
-    """The first number in a dotted name."""
-    return next((int(part) for part in name.split(".") if part.isdigit()), None)
 
 
 def _of_transformers(network: Any) -> dict[str, Place]:

@@ -399,16 +399,11 @@ class LinearHead(nn.Module):
         return F.linear(x_BTD, F.pad(self.weight, (0, 0, 0, spare)), bias)
 
 
-class HeadWithLoss(Protocol):
-    """A head that adds a loss of its own in training."""
-
-    def add_losses(self, x_BTD: Tensor, ids_BT: Tensor, attention_context: AttentionContext) -> None: ...
-
-
 class HeadConfig(PartConfig):
     """Vectors -> scores of the vocabulary, or ``dims.outputs`` numbers where an objective asks for those.
 
-    A head is called with the vectors [B, T, D]; one that pools also with the key padding mask [B, T] (True at padding).
+    A head is called with the vectors [B, T, D]; one that pools also with the key padding mask [B, T] (True at padding). One
+    that adds a loss of its own in training has ``add_losses(x_BTD, ids_BT, attention_context)``.
     """
 
     shares_embedding: ClassVar[bool] = False

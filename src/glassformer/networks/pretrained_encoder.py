@@ -240,8 +240,8 @@ class PretrainedNetwork(Network):
                 "head has a trained layer before that; choose model.pool: mean or first.",
                 reason="head-not-pooled",
             )
-        ids = np.concatenate([*texts.ids, texts.lengths])
-        kinds = sha256_of_bytes(np.concatenate(texts.types).tobytes()) if texts.types is not None else None
+        ids = np.concatenate([texts.ids.flat, texts.lengths])
+        kinds = sha256_of_bytes(texts.types.flat.tobytes()) if texts.types is not None else None
         made_of = [self._sha256, self.config.pool, sha256_of_bytes(ids.tobytes()), kinds, metadata.version("transformers")]
 
         def make(folder: Path) -> None:

@@ -231,7 +231,7 @@ def _a_guess(records: Sequence[Mapping[str, Any]], facts: Facts) -> Finding | No
     """The best of the run is no better than always saying the same; the uniform guess is another rule's."""
     guesses = {name: one for name, one in facts.baselines.items() if name in READ_NOTHING and name != "uniform"}
     values = _series(records, facts.metric.recorded)
-    if not facts.metric.lower_is_better or not guesses or not values:
+    if not facts.metric.lower_is_better or not guesses or len(values) < FEWEST:
         return None
     (name, guess), best = min(guesses.items(), key=lambda one: one[1]), min(value for _, value in values)
     if best < guess:

@@ -145,7 +145,8 @@ class RunDirectory:
         allowed = {self.lock_file, *([self.parent] if resume else [])}
         if self.root.exists() and (not self.root.is_dir() or set(self.root.iterdir()) - allowed):
             raise RunError(
-                f"{self.root} is not empty. Continue its run with --resume, or choose another folder with --out.",
+                f"{self.root} is not empty. Continue its run with --resume, or choose another folder with --out. "
+                "In Python: resume=True, or another out.",
                 reason="folder-not-empty",
             )
 

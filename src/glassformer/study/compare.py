@@ -239,7 +239,7 @@ def run_sets(planned: Sequence[PlannedStudy], how: Execution) -> SetStudy:
 def run_sizes(planned: Sequence[PlannedStudy], how: Execution) -> SizeStudy:
     """The same changes at several sizes: a study at each, in a folder of its own, and the trend of each gain."""
     folder, names, rate = planned[0].directory.root.parent, [str(one.size) for one in planned], rate_of_sizes(planned)
-    SizeStudy.begin(folder, names, rate)
+    SizeStudy.begin(folder, names, rate=rate)
     found = SizeStudy(folder, {name: run_study(one, how.at_its_turn()) for name, one in zip(names, planned)}, rate)
     found.write()
     return found

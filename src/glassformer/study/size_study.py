@@ -5,63 +5,29 @@ Each size has an ordinary study in its own folder; ``sizes.json`` beside them li
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 import numpy as np
 
 from glassformer.evaluation.results import text_table
-from glassformer.foundation.files import write_json
-from glassformer.foundation.metrics import Metric
-from glassformer.study.multi_set_study import StudyList
+from glassformer.study.multi_set_study import SeveralStudies
 from glassformer.study.planning.plan import BASE
 from glassformer.study.statistics.steps_worth import StepsWorth
 from glassformer.study.statistics.trends import AtSize, PowerLaw, Trend, power_law, trends_over_size
-from glassformer.study.study import Study
-
-SIZES_FILE = "sizes.json"
-"""Marks a folder with studies at several sizes."""
 
 
 @final
-@dataclass(frozen=True)
-class SizeStudy:
+@dataclass(frozen=True, repr=False)
+class SizeStudy(SeveralStudies):
     """The same changes at several sizes: a study at each, by the size's name, smallest first in the plan's order.
 
     ``rate``: how the learning rate of each size was chosen, in words.
     """
 
-    folder: Path
-    studies: Mapping[str, Study]
     rate: str
-    SCHEMA: ClassVar[int] = 1
-
-    @classmethod
-    def exists(cls, folder: Path | str) -> bool:
-        return (Path(folder) / SIZES_FILE).is_file()
-
-    @classmethod
-    def begin(cls, folder: Path, names: list[str], rate: str) -> None:
-        """Writes the list of studies before the first run; raises if the folder holds another list."""
-        StudyList(folder / SIZES_FILE).begin({"names": names, "rate": rate})
-
-    @classmethod
-    def load(cls, folder: Path | str) -> SizeStudy:
-        """The studies of a folder, finished or not."""
-        folder = Path(folder)
-        listed = StudyList(folder / SIZES_FILE)
-        return cls(folder, {name: Study.load(folder / name) for name in listed.names()}, str(listed.read().get("rate", "")))
-
-    @property
-    def first(self) -> Study:
-        return next(iter(self.studies.values()))
-
-    @property
-    def metric(self) -> Metric:
-        return self.first.metric
+    FILE = "sizes.json"
 
     @property
     def parameters(self) -> dict[str, int]:
@@ -151,16 +117,6 @@ class SizeStudy:
             "worth": {name: [one.to_dict() for one in own] for name, own in self.worth.items()},
             "sizes": {name: study.to_dict() for name, study in self.studies.items()},
         }
-
-    def write(self) -> None:
-        """Writes the results to ``sizes.json``."""
-        write_json(self.folder / SIZES_FILE, {"schema": self.SCHEMA, "names": list(self.studies), **self.to_dict()})
-
-    def report(self, out: Path | str | None = None) -> Path:
-        """Writes the self-contained page (and, in the common folder, Markdown with figures); returns its path."""
-        from glassformer.study.reporting.study_report import write_report
-
-        return write_report(self, out)
 
     def __str__(self) -> str:
         trends = [f"[{one.word}] {one.sentence}" for one in self.trends]

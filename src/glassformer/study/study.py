@@ -5,7 +5,6 @@ Everything is computed from the trials' files, so interrupting or moving a study
 
 from __future__ import annotations
 
-import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -18,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal, final
 
 import numpy as np
 
-from glassformer.evaluation.interval_estimates import AUTOCORRELATED_UNITS
+from glassformer.evaluation.interval_estimates import AUTOCORRELATED_UNITS, mean
 from glassformer.evaluation.results import text_table
-from glassformer.foundation.distributions import Floats, t_upper
+from glassformer.foundation.distributions import Floats
 from glassformer.foundation.errors import RunError, UnknownName
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import read_json, write_json
@@ -37,6 +36,7 @@ from glassformer.study.planning.variant_facts import Facts, VariantBook
 from glassformer.study.reporting.study_notes import (
     conditions_of,
     conditions_of_trials,
+    measured_of_trials,
     notes_of,
     notes_of_trials,
     remarks_of_trials,
@@ -142,6 +142,7 @@ class Study:
             remarks_of_trials(self),
             next((one.groups for one in evaluations if one.groups is not None and len(one.groups) == len(weights)), None),
             tokens,
+            measured_of_trials(self),
             conditions_of_trials(self),
         )
 
@@ -312,15 +313,18 @@ class Study:
         return rows
 
     def costs(self, variant: str) -> dict[str, Any]:
-        """What one run of a variant really cost: tokens as its batches had them, FLOPs of as many; None where not known."""
+        """What one run of a variant really cost: tokens as its batches had them, FLOPs of as many, memory as its steps took it
+        (before they have run: as it is estimated), learned numbers that are no parameters; None where not known."""
         facts, rate = self.book.variants.get(variant), self.values.tokens_per_second[variant]
         planned = self.values.spent[variant] * facts.tokens if facts else 0.0
         tokens = (self.values.tokens.get(variant) or planned) if facts else 0.0
         flops = self.values.spent[variant] * facts.flops * (tokens / planned if planned else 1.0) if facts else 0.0
+        measured = self.values.measured.get(variant, {})
+        memory = measured.get("memory_bytes") if all("memory_bytes" in one for one in self.values.measured.values()) else None
         return {
-            "parameters": facts and facts.parameters,
-            "flops": facts and round(flops),
-            "memory_bytes": facts and facts.memory_bytes,
+            "parameters": facts and facts.parameters + round(measured.get("learned_outside", 0)),
+            "flops": facts and round(flops * measured.get("flops_growth", 1.0)),
+            "memory_bytes": facts and round(memory or facts.memory_bytes),
             "tokens": facts and round(tokens),
             "tokens_per_second": rate,
             "seconds": tokens / rate if facts and rate else None,
@@ -500,14 +504,7 @@ class Study:
 
 def over_seeds(values: Sequence[float] | Floats) -> Estimate:
     """The mean over seeds with its 95 % confidence interval, for other seeds on the same text."""
-    n = len(values)
-    if n == 0:
-        return Estimate(None, reason="no trial has finished")
-    mean = float(np.mean(values))
-    if n == 1:
-        return Estimate(mean, n=1)
-    half = float(t_upper(0.025, n - 1)) * float(np.std(values, ddof=1)) / math.sqrt(n)
-    return Estimate(mean, mean - half, mean + half, n)
+    return mean(np.asarray(values)) if len(values) else Estimate(None, reason="no trial has finished")
 
 
 def _estimate(document: dict[str, Any]) -> Estimate | None:

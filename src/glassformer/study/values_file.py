@@ -44,6 +44,8 @@ class StudyValues:
     """By document, what it belongs to."""
     tokens: Mapping[str, float | None] = field(default_factory=dict)
     """By variant, the tokens of the batches that a run really drew."""
+    measured: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """By variant, what its runs really took (``study_notes.measured_of_trials``)."""
     conditions: Mapping[str, tuple[Condition, ...]] = field(default_factory=dict)
     """By change, what else differs from the baseline, as far as the trials' folders show it."""
 
@@ -65,6 +67,7 @@ def write_values(file: Path, study: StudyValues, *, metric: str) -> None:
                 "tokens_per_second": study.tokens_per_second[name],
                 "spent": study.spent[name],
                 "tokens": study.tokens.get(name),
+                "measured": dict(study.measured.get(name, {})),
                 "conditions": [list(vars(condition).values()) for condition in study.conditions.get(name, ())],
             }
             for name, one in study.trials.items()
@@ -110,6 +113,7 @@ def read_values(file: Path) -> StudyValues:
             tuple(document["remarks"]),
             tuple(str(one) for one in document["groups"]) if "groups" in document else None,
             {name: one.get("tokens") for name, one in variants.items()},
+            {name: dict(one.get("measured", {})) for name, one in variants.items()},
             {name: tuple(Condition(*pair) for pair in one.get("conditions", ())) for name, one in variants.items()},
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

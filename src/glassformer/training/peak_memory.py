@@ -1,13 +1,16 @@
-"""How much memory a training step takes at its peak, before anything is computed.
+"""How much memory a training step takes at its peak: before anything is computed, and of a real step.
 
-The step itself runs once on fake tensors, which have shapes and types but no numbers, while every storage is counted from its
-allocation until it is freed. So whatever a variant stores is counted, in the precision and on the device of the run.
+Every storage is counted from its allocation until it is freed, so whatever a variant stores is counted, in the precision and
+on the device of the run. Before a run the step is taken on fake tensors, which have shapes and types but no numbers; in a run
+a few steps are measured while they are taken, with the same bits (``measured``).
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,8 +18,12 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode  # private, but what torch's own memory planning uses
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.data.batches import Batch
+from glassformer.foundation.seeds import derive_seed
+from glassformer.foundation.turns import takes_turns
+from glassformer.training.cuda_graph import GraphedStep
 from glassformer.training.step import TrainStep
 
 BLOCK = 512
@@ -89,3 +96,38 @@ def peak_bytes(step: TrainStep, batch: Batch, mode: FakeTensorMode) -> int:
             step.apply(loss)
     state = count.live - before
     return max(of_gradients + state, count.peak)
+
+
+def measured_steps(steps: int, seed: int) -> frozenset[int]:
+    """The steps of a run that are measured: the second (the optimizer has its state), one of the second half, the last."""
+    half = steps // 2
+    return frozenset({min(1, steps - 1), half + derive_seed(seed, "measured") % (steps - half), steps - 1})
+
+
+@dataclass
+class Taken:
+    """What one step took; None: not known."""
+
+    peak_bytes: int | None = None
+    flops: int | None = None
+    """Of matrix products, as torch counts them."""
+
+
+@contextmanager
+def measured(step: TrainStep | GraphedStep, batch: Batch) -> Iterator[Taken]:
+    """Inside, one step is taken; afterwards it is known. On CUDA the memory is the allocator's own figure. A compiled
+    step without a GPU tells nothing, and neither does one beside others in its process."""
+    plain, taken = step.uncaptured, Taken()
+    as_written = isinstance(step, TrainStep) and not step.compiled and step.shards is None
+    if plain.runtime.device.type == "cuda" and not takes_turns():
+        torch.cuda.reset_peak_memory_stats(plain.runtime.device)
+    if not as_written or takes_turns():
+        yield taken
+    else:
+        network = plain.loss_module.network
+        with LiveBytes() as live, FlopCounterMode(display=False) as counter:
+            live.add([*network.parameters(), *network.buffers(), *plain.optimizers.tensors().values(), *batch.tensors.values()])
+            yield taken
+        taken.peak_bytes, taken.flops = live.peak, counter.get_total_flops()
+    if plain.runtime.device.type == "cuda" and not takes_turns():
+        taken.peak_bytes = torch.cuda.max_memory_allocated(plain.runtime.device)

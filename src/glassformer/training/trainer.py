@@ -24,6 +24,7 @@ from glassformer.foundation.turns import meanwhile, takes_turns
 from glassformer.training.config import CheckpointConfig, EvaluationConfig
 from glassformer.training.cuda_graph import GraphedStep
 from glassformer.training.parallel.shard import whole
+from glassformer.training.peak_memory import measured, measured_steps
 from glassformer.training.signals import StopRequested, StopSignal
 from glassformer.training.step import StepOutcome, TrainStep
 
@@ -46,6 +47,10 @@ class TrainingState:
     """Time spent so far, in all the processes that worked on the run."""
     tokens: int = 0
     """Of all batches so far, as they were drawn."""
+    peak_bytes: int = 0
+    """The most that a measured step stored at once; 0: not known."""
+    token_flops: list[float] = field(default_factory=list)
+    """FLOPs per token of the measured steps so far."""
 
     def to_dict(self) -> dict[str, Any]:
         return {key: value for key, value in vars(self).items() if key != "step"}
@@ -94,7 +99,9 @@ class Trainer:
         callbacks: Callbacks,
         stop: StopSignal,
         film_steps: Collection[int] = (),
+        measure: bool = False,
     ) -> None:
+        """``measure``: memory and FLOPs of a few steps are counted while they are taken, and recorded."""
         self.film_steps = frozenset(film_steps)
         self.step, self.batches, self.steps, self.callbacks, self.stop = step, batches, steps, callbacks, stop
         self.training, self.evaluation, self.checkpoint = step.uncaptured.config, evaluation, checkpoint
@@ -108,6 +115,7 @@ class Trainer:
         self._pending: list[tuple[int, StepOutcome, float]] = []
         self._phase = "compile" if isinstance(step, TrainStep) and step.compiled else "first step"
         self._seconds_before, self._tokens, self._taken, self._last_batch = 0.0, 0, 0, 0
+        self._measured = measured_steps(steps, step.uncaptured.seed) if measure else frozenset()
         self._saved = False  # whether there is a checkpoint
 
     def run(self, state: TrainingState) -> TrainingState:
@@ -123,7 +131,7 @@ class Trainer:
         self._save_for_film(state.step)
         while state.step < self.steps and not self._out_of_patience(state):
             with self.callbacks.clock.phase(self._phase), self.step.uncaptured.processes.paced("step"):
-                outcome, lr_multiplier = self._take_step(state.step)
+                outcome, lr_multiplier = self._take_step(state)
             self._phase = "steps"
             state.step += 1
             state.tokens += self._last_batch
@@ -147,7 +155,8 @@ class Trainer:
             self._fetch()  # a loss that is not finite ends the run here, before its weights are saved
             self.callbacks.film(step)
 
-    def _take_step(self, step: int) -> tuple[StepOutcome, float]:
+    def _take_step(self, state: TrainingState) -> tuple[StepOutcome, float]:
+        step = state.step
         lr_multiplier = self.training.schedule.lr_multiplier(step, self.steps)
         batch = self.batches.batch(step).to(self.step.runtime.device)
         self._last_batch = batch.numel
@@ -155,7 +164,13 @@ class Trainer:
         self._taken += 1
         while True:
             try:
-                return self.step(batch, step, lr_multiplier), lr_multiplier
+                if step not in self._measured:
+                    return self.step(batch, step, lr_multiplier), lr_multiplier
+                with measured(self.step, batch) as taken:
+                    outcome = self.step(batch, step, lr_multiplier)
+                state.peak_bytes = max(state.peak_bytes, taken.peak_bytes or 0)
+                state.token_flops += [taken.flops / max(1, batch.numel)] if taken.flops else []
+                return outcome, lr_multiplier
             except (torch.OutOfMemoryError, RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
@@ -256,7 +271,7 @@ class Trainer:
                 self._stopped_by = self.stop.number
                 return False
             seconds, rate = self._seconds(), self._tokens_per_second()
-            drawn = {"seconds": seconds, "tokens_per_second": rate, "tokens": state.tokens}
+            drawn = {"seconds": seconds, "tokens_per_second": rate, "tokens": state.tokens, **_measures(state)}
             self.callbacks.record({"step": state.step, **figures, **drawn})
             self._say_figures(state.step, figures)
             self.callbacks.evaluated(state.step)
@@ -296,6 +311,13 @@ class Trainer:
                 f"Stopped by a signal after step {state.step}, which is saved; go on with --resume.",
                 signal_number=self._stopped_by,
             )
+
+
+def _measures(state: TrainingState) -> dict[str, float]:
+    """What the measured steps took, as far as it is known."""
+    memory = {"peak_bytes": state.peak_bytes} if state.peak_bytes else {}
+    first, *later = state.token_flops or [0.0]
+    return memory | ({"flops_growth": sum(later) / len(later) / first} if later else {})
 
 
 def _named(figures: Mapping[str, float], prefix: str) -> str:

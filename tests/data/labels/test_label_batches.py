@@ -149,3 +149,11 @@ def test_what_a_class_of_a_notebook_encodes_is_never_remembered(monkeypatch: pyt
 
     first, second = (encode_texts(Other(), texts(["a b"]), 8) for _ in range(2))
     assert first is not second
+
+
+def test_rows_of_different_lengths_are_parts_of_one_array() -> None:
+    rows = label_batches.Ragged(np.arange(6), [2, 0, 4])
+    assert [row.tolist() for row in rows] == [[0, 1], [], [2, 3, 4, 5]]
+    assert rows[2].base is rows.flat
+    with pytest.raises(IndexError):
+        rows[3]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.refusals import refused
 
+from glassformer.data import near_duplicates
 from glassformer.data.config import DataConfig
 from glassformer.data.labels import labelled_texts as module
 from glassformer.data.labels.labelled_texts import (
@@ -364,3 +365,11 @@ def test_few_texts_of_each_label_are_drawn_by_the_seed(tmp_path: Path) -> None:
     assert config.model_copy(update={"few_seed": 7}).drawn_by(1).few_seed == 7
     with refused(DataError, "fewer-than-few"):
         Labels(DataConfig(path=str(file), few=30))
+
+
+def test_more_texts_than_are_compared_are_not_spelled_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(near_duplicates, "MOST_TEXTS", 3)
+    monkeypatch.setattr(module, "symbols", lambda text: pytest.fail("four bytes for each character"))
+    labels = Labels(files(tmp_path, TRAIN.replace("text", "word")))
+    assert labels.near_duplicates("validation").pairs is None
+    assert labels.near_duplicates("train").pairs is None

@@ -29,6 +29,7 @@ def test_latex_rows_have_as_many_cells_as_columns(study) -> None:
     assert len(rows) == 4
     assert {len(re.split(r"(?<!\\)&", row)) for row in rows} == {len(columns)} == {6}
     assert r"al\_ibi & better & 6 & " in text
+    assert "$-$0.1" in text  # a minus, not a hyphen
     assert not re.search(r"(?<!\\)[_%]", re.sub(r"(?m)^%", "", text))
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
+from tests.refusals import refused
 
-from glassformer.foundation.errors import OtherProcessFailed, UsageError, exit_code_of
+from glassformer.foundation.errors import ConfigError, OtherProcessFailed, UsageError, exit_code_of
 from glassformer.foundation.place import Place, place_of
-from glassformer.training.parallel.group import ALONE, TIMEOUT, _packed, _unpacked, holds_up, is_lost, seconds_of
+from glassformer.training.parallel.group import ALONE, TIMEOUT, Group, _packed, _unpacked, holds_up, is_lost, seconds_of
 
 TORCHRUN = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4", "MASTER_ADDR": "a", "MASTER_PORT": "1"}
 
@@ -71,3 +76,15 @@ def test_who_keeps_whom_waiting(here: tuple[int, str], other: tuple[int, str], h
 def test_lists_arrive_as_they_were() -> None:
     found = [[[3, 1, 2], -0.1 - 1e-17, True], []]
     assert _unpacked(_packed(found)) == found
+
+
+@pytest.mark.parametrize("fact", ["code", "data", "torch", "threads", "device_name"])
+def test_facts_in_which_processes_may_not_differ(fact: str) -> None:
+    """Each is one of those that a run compares (``experiment._facts_of``)."""
+    own = dict.fromkeys(("recipe", "code", "data", "torch", "threads", "device_name"), "the same")
+    others = [own, own, {**own, fact: "another"}]
+    group: Any = SimpleNamespace(gather=lambda content: [json.dumps(one).encode() for one in others])
+    with refused(ConfigError, "processes-differ", fact, "process 2"):
+        Group.require_same(group, own)
+    others.pop()
+    Group.require_same(group, own)

@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 import torch
-from tests.encoders import make_folder
+from tests.encoders import WORDS, make_folder
+from tests.refusals import refused
 
 import glassformer as gf
 from glassformer.foundation.errors import ConfigError, GlassformerError, UsageError
 from glassformer.foundation.place import Place
-from glassformer.model.config import ModelConfig
-from glassformer.model.transformer import build_model
+from glassformer.model.network import MODELS
 from glassformer.runs.checkpoint import checkpoint_checksums
 from glassformer.runs.directory import RunDirectory
 from glassformer.training.config import TrainingConfig
@@ -207,7 +207,7 @@ def test_what_fails_in_one_process_ends_all_with_its_code(start, tmp_path, fault
     began = time.monotonic()
     _, err = child.communicate(timeout=50)
     assert child.returncode == code
-    assert err.count("Error: ") == 1
+    assert [line.startswith("Error: ") for line in err.splitlines()] == [True]
     assert time.monotonic() - began < 20
     assert status is None or RunDirectory(run).read_state()["status"] == status
     assert RunDirectory(run).steps() == [20]
@@ -225,12 +225,45 @@ TrainStep.seed_piece = seed_piece
 """
 
 
-def test_the_law_refuses_processes_that_differ_from_one(start, tmp_path) -> None:
-    """A seed by step alone: rank 1 would draw the numbers of rank 0. Nothing is written, and one process says why."""
-    child = start(2, tmp_path / "run", plugin=SEED_BY_STEP)
+IN_RANK_ORDER = """
+import torch
+import torch.distributed as dist
+from glassformer.training.parallel.group import Group
+
+def sum_of_ranks(self, flat):
+    found = [torch.empty_like(flat) for _ in range(self.place.world)]
+    dist.all_gather(found, flat)
+    total = found[0]
+    for one in found[1:]:
+        total = total + one
+    return total
+
+Group.sum = sum_of_ranks
+"""
+OTHER_CODE = """
+import os
+import glassformer.experiment
+
+if os.environ.get("RANK") == "1":
+    glassformer.experiment.code_sha256 = lambda: "of another version"
+"""
+
+
+@pytest.mark.parametrize(
+    ("plugin", "processes", "code", "begins"),
+    [
+        (SEED_BY_STEP, 2, 3, "processes: "),  # rank 1 would draw the numbers of rank 0
+        pytest.param(IN_RANK_ORDER, 4, 3, "processes: ", marks=pytest.mark.slow),  # ((a+b)+c)+d is not (a+b)+(c+d)
+        pytest.param(OTHER_CODE, 2, 2, "The processes of this run differ in their code", marks=pytest.mark.slow),
+    ],
+    ids=["seed by step alone", "sum in rank order", "other code"],
+)
+def test_processes_that_differ_are_refused(start, tmp_path, plugin: str, processes: int, code: int, begins: str) -> None:
+    """Before the first step, by one process; nothing is written."""
+    child = start(processes, tmp_path / "run", plugin=plugin)
     out, err = child.communicate(timeout=120)
-    assert (child.returncode, out) == (3, "")
-    assert err.count("Error: processes: ") == err.count("Error: ") == 1
+    assert (child.returncode, out) == (code, "")
+    assert err.count(f"Error: {begins}") == err.count("Error: ") == 1
     assert not (tmp_path / "run").exists()
 
 
@@ -287,27 +320,32 @@ def test_a_cut_run_repeats_and_resumes_in_the_same_bits(start, tmp_path, optimiz
     assert checksums(tmp_path / "broken") == checksums(tmp_path / "unbroken")
 
 
-def test_what_cannot_be_cut_is_refused() -> None:
+def test_what_cannot_be_cut_is_refused(tmp_path, monkeypatch) -> None:
     group: Any = SimpleNamespace(place=Place(0, 2, 0, 2))
-    sizes = ModelConfig.parse({"width": 8, "heads": 2, "layers": 2, "context": 4})
-    cpu, network, twice = torch.device("cpu"), build_model(sizes, 5, seed=0), build_model(sizes, 5, seed=0)
-    plain = TrainingConfig.parse({"steps": 1})
-    refuse_if_not_cut(network, plain, cpu, group)
+    sizes = {"width": 8, "heads": 2, "layers": 2, "context": 4}
+    cpu, plain = torch.device("cpu"), TrainingConfig.parse({"steps": 1})
+
+    def built(kind: str = "transformer", **changes: Any) -> Any:
+        return MODELS.parse({"kind": kind, **sizes, **changes}).build(5, seed=0)
+
+    network, twice, single, frozen = built(), built(), built(), built()
+    for average in ({}, {"average": "ema"}, {"optimizer": "schedule_free"}):
+        refuse_if_not_cut(network, TrainingConfig.parse({"steps": 1, **average}), cpu, group)
     assert chosen_form(plain, network, 0, cpu) == "ddp"
     assert chosen_form(TrainingConfig.parse({"steps": 1, "parallel": "fsdp"}), network, 0, cpu) == "fsdp"
     twice.order = [0, 0]
-    cases = [(torch.nn.Linear(2, 2), plain), (twice, plain), (network, TrainingConfig.parse({"steps": 1, "compile": True}))]
-    cases += [
-        (network, TrainingConfig.parse({"steps": 1, **more})) for more in ({"after_step": "normalised"}, {"cuda_graph": True})
-    ]
-    single, frozen = build_model(sizes, 5, seed=0), build_model(sizes, 5, seed=0)
     single.one = torch.nn.Parameter(torch.ones(()))
     next(frozen.parameters()).requires_grad_(False)
-    cases += [(single, plain), (frozen, plain)]
-    for model, training in cases:
-        with pytest.raises(ConfigError) as refused:
-            refuse_if_not_cut(model, training, cpu, group)
-        assert refused.value.reason == "cannot-be-cut"
+    encoder = {"kind": "pretrained", "folder": str(make_folder(tmp_path / "encoder")), "context": 12}
+    cases = [(one, plain, cpu) for one in (twice, single, frozen, built("encoder-decoder"))]
+    cases.append((MODELS.parse(encoder).build(WORDS, outputs=2, seed=0), plain, cpu))
+    for more in ({"after_step": "normalised"}, {"compile": True}, {"cuda_graph": True}):
+        cases.append((network, TrainingConfig.parse({"steps": 1, **more}), cpu))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    cases.append((network, plain, torch.device("cuda")))  # two processes, one GPU
+    for model, training, device in cases:
+        with refused(ConfigError, "cannot-be-cut"):
+            refuse_if_not_cut(model, training, device, group)
 
 
 @pytest.mark.slow
@@ -337,7 +375,7 @@ OBJECTIVES = {
     "labels": ("table", {}),
     "encoder, full": ("table", {"model.kind": "pretrained", "model.tuning": "full"}),
     "encoder, LoRA": ("table", {"model.kind": "pretrained", "model.tuning": "lora"}),
-    "translate": ("numbers-in-words", {}),
+    "translate": ("numbers-in-words", {"evaluation.by": "bleu"}),
 }
 
 

@@ -37,6 +37,7 @@ class Machine:
 
     def __init__(self, number: int) -> None:
         self.number, self.cable, self.address = number, CABLES[number], f"10.99.36.{number + 1}"
+        self.started: list[subprocess.Popen[bytes]] = []
         self.power = subprocess.Popen(
             [*ALONE, "sleep", "600"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
@@ -65,12 +66,14 @@ class Machine:
         environment = {**os.environ, **limits, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": self.cable}
         command = self.inside(*launcher, "-m", "glassformer", "train", *words, "--quiet")
         with said.open("wb") as file:
-            return subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+            self.started.append(subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file))
+        return self.started[-1]
 
     def off(self) -> None:
         """Pulls the plug: every process of the machine is killed at once."""
         os.kill(int(self.first), signal.SIGKILL)
-        self.power.wait(30)
+        for one in (self.power, *self.started):
+            one.wait(30)
 
 
 @pytest.fixture
@@ -159,9 +162,9 @@ def test_a_folder_that_a_machine_does_not_see_is_refused(machines, recipe, tmp_p
     machines[1].run("mount", "-t", "tmpfs", "none", str(tmp_path / "shared"))
     run = Run(machines, tmp_path, 1, "--plugin", str(plugin))
     assert run.codes() == [1, 1]
-    assert [said.count("Error: ") for said in run.said] == [0, 1]
+    assert [said.count("\nError: ") for said in run.said] == [0, 1]
     assert f"Error: {run.folder.root} is not seen on" in run.said[1]
-    assert not run.folder.exists()
+    assert not run.folder.root.exists()
 
 
 LONG = ("--set", "training.steps=5000", "--set", "checkpoint.every=20", "--set", "evaluation.every=5000")
@@ -175,7 +178,7 @@ def test_a_machine_that_is_switched_off_ends_the_other(machines, recipe, tmp_pat
     run.reaches(25)
     machines[number].off()
     assert run.launchers[1 - number].wait(20) == 1
-    assert run.said[1 - number].count("Error: Process ") == 1
+    assert run.said[1 - number].count("\nError: Process ") == 1
     assert run.folder.steps()[-1] >= 20
 
 

@@ -28,12 +28,28 @@ ENCODED_AT_ONCE = 1024  # texts; the library's object for a text is a hundred ti
 IGNORED = -100
 
 
+@final
+class Ragged(Sequence[np.ndarray]):
+    """Rows of different lengths as parts of one array: an object for each row would take more memory than its numbers."""
+
+    def __init__(self, flat: np.ndarray, lengths: Sequence[int]) -> None:
+        self.flat, self.starts = flat, np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def __getitem__(self, row: Any) -> Any:
+        if not 0 <= row < len(self):
+            raise IndexError(row)
+        return self.flat[self.starts[row] : self.starts[row + 1]]
+
+
 @dataclass(frozen=True)
 class EncodedTexts:
     """The ids of each text, unpadded; ``types``: token types of pairs, if the tokenizer has them."""
 
-    ids: tuple[np.ndarray, ...]
-    types: tuple[np.ndarray, ...] | None
+    ids: Ragged
+    types: Ragged | None
     labels: np.ndarray  # LabelledTexts.target_array
     cut: int
     pad_id: int
@@ -44,7 +60,7 @@ class EncodedTexts:
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        return np.array([len(ids) for ids in self.ids])
+        return np.diff(self.ids.starts)
 
     def note(self) -> str | None:
         """A sentence about truncated texts; None if all fit."""
@@ -80,17 +96,22 @@ def encoded_texts(tokenizer: Tokenizer, items: LabelledTexts, context: int) -> E
     rows = _by_marks(tokenizer, items, context)
     if isinstance(tokenizer, FastTokenizer) and tokenizer.library.num_special_tokens_to_add(items.pairs is not None):
         rows = _by_library(tokenizer, items, context)
-    ids, kinds, lengths, cuts = array("i"), array("i"), list[int](), 0
+    ids, kinds, lengths, cuts = array("i"), array("b"), array("q"), 0
     for row, row_kinds, cut in rows:  # one array for all texts: an object for each token would take ten times the memory
         ids.extend(row)
         kinds.extend(row_kinds)
         lengths.append(len(row))
         cuts += cut
-    flat_ids, flat_kinds = (np.frombuffer(each, np.int32) if len(each) else np.zeros(0, np.int32) for each in (ids, kinds))
-    ends = np.cumsum(lengths)[:-1]
-    types = tuple(np.split(flat_kinds, ends)) if flat_kinds.any() else None
+    flat, types = (np.frombuffer(one, one.typecode) if one else np.zeros(0, np.int32) for one in (ids, kinds))
     pad = tokenizer.pad_id if tokenizer.pad_id is not None else 0  # masked for every query, so any id will do
-    return EncodedTexts(tuple(np.split(flat_ids, ends)), types, items.target_array, cuts, pad, context)
+    return EncodedTexts(
+        Ragged(flat, lengths),
+        Ragged(types.astype(np.int32), lengths) if types.any() else None,
+        items.target_array,
+        cuts,
+        pad,
+        context,
+    )
 
 
 def _by_library(tokenizer: FastTokenizer, items: LabelledTexts, context: int) -> Iterator[tuple[list[int], list[int], bool]]:

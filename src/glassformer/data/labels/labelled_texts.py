@@ -187,9 +187,9 @@ class Labels(SplitRows[Row, LabelledTexts]):
     def _items(self, name: str, rows: Sequence[Row]) -> LabelledTexts:
         rows = self._few(rows) if name == "train" else rows
         texts = _texts_of_rows(name, rows, self._values, self.label_names, self.target, self.scale)
+        hashes_N = np.fromiter((hash(normalised(texts.text_of(at))) for at in range(len(texts))), np.int64, len(texts))
         if name != "train":
-            seen = [hash(normalised(texts.text_of(index))) in self._trained_on for index in range(len(texts))]
-            return replace(texts, seen=np.array(seen))
+            return replace(texts, seen=np.isin(hashes_N, self._trained_on))
         if self.target == "class" and np.count_nonzero(texts.counts) < 2:
             raise DataError(
                 f"all texts to train on have the label {self._values[int(texts.labels[0])]!r}; one class only is "
@@ -198,7 +198,7 @@ class Labels(SplitRows[Row, LabelledTexts]):
                 reason="one-label",
             )
         self.scale = texts.scale
-        self._trained_on = {hash(normalised(texts.text_of(index))) for index in range(len(texts))}
+        self._trained_on = hashes_N
         return texts
 
     def _few(self, rows: Sequence[Row]) -> Sequence[Row]:

@@ -273,7 +273,11 @@ def source_at(path: str, reading: DataConfig, *, input_sha256: str | None = None
 
 def _text_files(folder: Path, pattern: str | None) -> list[Path]:
     """The files of text under a folder, in the order of their paths; hidden ones and linked folders are not entered."""
-    found = [file for file in _all_files(folder) if _is_text(file, folder, pattern)]
+    found = [
+        file
+        for file in _all_files(folder)
+        if (file.match(pattern) if pattern else file.name.lower().removesuffix(".gz").endswith(TEXT_ENDINGS))
+    ]
     if found:
         return found
     endings = Counter("".join(file.suffixes[-2:]) or "no ending" for file in _all_files(folder))
@@ -298,12 +302,6 @@ def _all_files(folder: Path) -> list[Path]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         found += [Path(root) / name for name in names if not name.startswith(".")]
     return sorted(found)
-
-
-def _is_text(file: Path, folder: Path, pattern: str | None) -> bool:
-    if pattern is not None:
-        return file.match(pattern)
-    return file.name.lower().removesuffix(".gz").endswith(TEXT_ENDINGS)
 
 
 def _left_out(source: Source, place: Path, pattern: str | None) -> str | None:

@@ -152,7 +152,7 @@ def column_names(file: Path, kind: FormatKind) -> list[str]:
 def records_of(file: Path, kind: FormatKind) -> Iterator[tuple[int, Any]]:
     """(line, record) of each row: a mapping in jsonl and parquet files, else a list, with the header first where there is one.
     A row that cannot be read is the error about it."""
-    return _by_line(file, _object) if kind == "jsonl" else _RECORDS[kind](file)
+    return _RECORDS[kind](file)
 
 
 def _parquet(file: Path) -> Any:
@@ -199,19 +199,10 @@ def _objects(file: Path, kind: FormatKind, columns: Mapping[str, Column]) -> Ite
                 file=file,
                 reason="numbered-jsonl-column",
             )
-    if kind == "parquet":
-        return _from_parquet(file, columns)
-
-    def values(text: str, file: Path, number: int) -> tuple[str, ...]:
-        record = _object(text, file, number)
-        return tuple(_value(record, key, str(column), file, number) for key, column in columns.items())
-
-    return _by_line(file, values)
-
-
-def _from_parquet(file: Path, columns: Mapping[str, Column]) -> Iterator[tuple[int, tuple[str, ...] | DataError]]:
-    for number, record in _parquet_rows(file):
+    for number, record in records_of(file, kind):
         try:
+            if isinstance(record, DataError):
+                raise record
             yield number, tuple(_value(record, key, str(column), file, number) for key, column in columns.items())
         except DataError as error:
             yield number, error
@@ -274,7 +265,7 @@ def _table(file: Path, kind: FormatKind, columns: Mapping[str, Column]) -> Itera
     places: list[int] = []
     width = 0
     numbered = any(isinstance(column, int) for column in columns.values())
-    for number, found in _RECORDS[kind](file):
+    for number, found in records_of(file, kind):
         if isinstance(found, DataError):
             yield number, found
             continue
@@ -322,10 +313,6 @@ def _label_and_text(line: str, file: Path, number: int) -> list[str]:
     return [label, text[0].rstrip() if text else ""]
 
 
-def _tab_separated(line: str, file: Path, number: int) -> list[str]:
-    return line.rstrip("\r\n").split("\t")
-
-
 def _comma_records(file: Path) -> Iterator[tuple[int, list[str] | DataError]]:
     """A quoted cell may span lines; one that never closes ends at the limit for a document, not at the end of the file."""
     csv.field_size_limit(max(csv.field_size_limit(), readers.MAX_DOCUMENT))  # the module's own limit is 128 KiB
@@ -362,7 +349,8 @@ def _comma_records(file: Path) -> Iterator[tuple[int, list[str] | DataError]]:
 
 _RECORDS: dict[str, Callable[[Path], Iterator[tuple[int, Any]]]] = {
     "csv": _comma_records,
-    "tsv": lambda file: _by_line(file, _tab_separated),
-    "parquet": lambda file: _parquet_rows(file),
+    "tsv": lambda file: _by_line(file, lambda line, file, number: line.rstrip("\r\n").split("\t")),
+    "parquet": _parquet_rows,
+    "jsonl": lambda file: _by_line(file, _object),
     "label-text": lambda file: _by_line(file, _label_and_text),
 }

@@ -57,7 +57,11 @@ def load_tokenizer(file: Path | str) -> Tokenizer:
     if "glassformer_tokenizer" in document:
         return _ours(document, file)
     if isinstance(document.get("model"), dict):
-        return _hugging_face(document, file)
+        try:
+            pairs = from_document(document)
+            return HuggingFaceTokenizer(document) if pairs is None else BPETokenizer(pairs, document)
+        except DataError as error:
+            raise DataError(str(error), file=file, reason=error.reason) from None
     raise DataError(
         "is JSON but not a tokenizer; it needs 'glassformer_tokenizer' (ours) or 'model' (Hugging Face's tokenizer.json); "
         "make one with `glassformer tokenizer train`.",
@@ -115,14 +119,6 @@ def tokenizer_of(kind: str, settings: dict[str, Any]) -> Tokenizer:
             f"holds a tokenizer of kind {kind!r}.{did_you_mean(kind, known)} Known: {names}.", reason="unknown-kind"
         )
     return known[kind].from_settings(settings)
-
-
-def _hugging_face(document: dict[str, Any], file: Path) -> Tokenizer:
-    try:
-        pairs = from_document(document)
-        return HuggingFaceTokenizer(document) if pairs is None else BPETokenizer(pairs, document)
-    except DataError as error:
-        raise DataError(str(error), file=file, reason=error.reason) from None
 
 
 def _is_merges(file: Path) -> bool:

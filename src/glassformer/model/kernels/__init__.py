@@ -9,7 +9,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from threading import Thread
 
 import torch
@@ -42,3 +43,14 @@ def _read_triton() -> None:
 def usable(x: Tensor) -> bool:
     """Whether ``x`` is what the kernels are for."""
     return AVAILABLE and x.is_cuda and x.dtype == torch.bfloat16
+
+
+@contextmanager
+def switched_off() -> Iterator[None]:
+    """Inside, torch's own operations are used: a kernel reads memory, and tensors that are only traced have none."""
+    global AVAILABLE
+    before, AVAILABLE = AVAILABLE, False
+    try:
+        yield
+    finally:
+        AVAILABLE = before

@@ -21,6 +21,11 @@ than every run of the baseline."""
 EQUAL = {"parameters": 0.01, "flops": 0.01, "tokens": 0.01, "time": 0.1}
 """What a plan can demand to be equal, and up to which relative difference it is."""
 COLUMN = {"time": "seconds"}
+KNOWN_BY = 0.03
+"""Judged text that a run predicts better than training text, by more than this share of its loss and by more than the baseline
+and the counting baselines do, has been read."""
+FACTS = "trial_facts"
+"""Where the environment of a trial holds what study/running/trial_facts.py found."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,23 @@ def time_condition(base: Sequence[float], own: Sequence[float]) -> list[Conditio
     theirs, its = sum(base) / len(base), sum(own) / len(own)
     far = abs(math.log(its / theirs)) > math.log(SLOWER)
     return [Condition("seconds", f"{times(its / theirs)} the time", theirs, its)] if far else []
+
+
+def known_text(base: Mapping[str, Mapping[str, float]], own: Mapping[str, Mapping[str, float]]) -> list[Condition]:
+    """From the losses on judged and on training text, of a run and of the counting baselines.
+
+    Nobody predicts text better than the text that he was trained on, unless it is easier: how much easier, the baseline and the
+    counting baselines show.
+    """
+    if "run" not in base or "run" not in own:
+        return []
+    gap = own["run"]["judged"] - own["run"]["trained"]
+    easier = min(0.0, *(one["judged"] - one["trained"] for one in base.values()))
+    if gap > easier - KNOWN_BY * own["run"]["trained"]:
+        return []
+    theirs = base["run"]["judged"] - base["run"]["trained"]
+    text = f"the judged text better predicted than its training text ({gap:+.2g} nats per token; the baseline {theirs:+.2g})"
+    return [Condition("judged text", text)]
 
 
 def times(ratio: float) -> str:

@@ -18,6 +18,8 @@ from glassformer.assembly import Parent, batches_of, number_of_steps, starting_n
 from glassformer.data.batches import Batch
 from glassformer.data.data_kinds import PreparedData
 from glassformer.data.overlap import share_of_judged
+from glassformer.evaluation.token_losses import evaluating
+from glassformer.foundation.plugins import is_ours
 from glassformer.foundation.progress import SILENT
 from glassformer.foundation.registry import VariantConfig
 from glassformer.foundation.seeds import derive_seed
@@ -45,6 +47,8 @@ def counted(recipe: Recipe, data: PreparedData, split: str, cost: Plan) -> dict[
     network, _ = starting_network(recipe, data, Parent.of(recipe, SILENT.say))
     start = _start(network)
     batches = batches_of(recipe, data)
+    if not is_ours(type(network)):  # one of ours adds what it computes of each text, and that takes time
+        batches = network.training_batches(batches, recipe.seed)
     steps = number_of_steps(recipe, batches)
     drawn = [batches.batch(step) for step in _spread(steps)]
     tokens = sum(batch.numel for batch in drawn) / len(drawn)
@@ -63,6 +67,7 @@ def counted(recipe: Recipe, data: PreparedData, split: str, cost: Plan) -> dict[
         "epochs": steps / batches.steps_per_epoch if batches.steps_per_epoch else None,
         "misstated": misstated(recipe.model, network, cost),
         "start": start,
+        "judged_flops": _judged_flops(network, recipe.model.context),
         "function": _function(network, recipe.model.context),
         "order": _order(drawn[:2]),
         "judged_share": judged_share(drawn, data, split),
@@ -92,10 +97,20 @@ def _step_flops(recipe: Recipe, network: Network, batch: Batch, cost: Plan) -> f
     return counter.get_total_flops() * batch.numel / part.numel
 
 
+def _judged_flops(network: Network, context: int) -> int:
+    """FLOPs of a forward pass over one row in evaluation mode; 0: not known."""
+    if network.reads_source:
+        return 0
+    ids_1T = (torch.arange(context) % network.dims.vocabulary)[None].to(next(network.parameters()).device)
+    with by_definition(network), evaluating(network), torch.no_grad(), FlopCounterMode(display=False) as counter:
+        network(ids_1T)
+    return counter.get_total_flops()
+
+
 def misstated(model: Any, network: Network, cost: Plan) -> dict[str, str]:
     """By reason, a sentence where a plugin's part states other parameters or FLOPs than its network has. Stating none is no
     fault, and what our own parts state is tested."""
-    own = [part for part in parts_in(model) if not type(part).__module__.startswith("glassformer.")]
+    own = [part for part in parts_in(model) if not is_ours(type(part))]
     if not own or not isinstance(model, ModelConfig):
         return {}
     names, found = " and ".join(f"{type(part).__name__} ({part.kind})" for part in own), {}

@@ -124,7 +124,8 @@ class StudyPlan(Config):
     margin: float | None = Field(default=None, gt=0)
     """The smallest difference that matters; the metric's default unless given."""
     planned_effect: float | None = Field(default=None, gt=0)
-    alpha: float = Field(default=ALPHA, gt=0, lt=0.5)
+    alpha: float = Field(default=ALPHA, gt=0, le=ALPHA)
+    """How often a change that does nothing is called better or worse, at most: words mean the same in every study, or more."""
     allow_leaks: bool = False
     match: Literal["parameters", "flops"] | None = None
     """Adapt the feed-forward's inner width of every change, so that it has as many parameters (or FLOPs) as the baseline."""

@@ -19,7 +19,8 @@ from glassformer.data.token_files import TokenSplit
 from glassformer.evaluation.language_metrics import DocumentLosses, EvaluatedText
 from glassformer.foundation.config import diff, fingerprint
 from glassformer.foundation.errors import ConfigError
-from glassformer.foundation.metrics import BITS_PER_BYTE, LOSS, Metric
+from glassformer.foundation.metrics import BITS_PER_BYTE, KNOWN, LOSS, Metric
+from glassformer.foundation.plugins import is_ours
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.objectives.base import ObjectiveConfig
 from glassformer.recipe import Recipe
@@ -41,6 +42,8 @@ from glassformer.study.statistics.corrections import FIRST_STUDY
 
 WHOLLY = 0.99
 """The share of the judged text in the training text from which a study is refused."""
+COMPARED_TEXTS = 500
+"""Documents whose texts two tokenizers must give back alike."""
 GRID_POINT = " (setting "
 
 
@@ -76,6 +79,7 @@ def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT
             parent=parents[recipe.init_from],
             asked=training_fingerprint(own),
             settings=training_values(own),
+            judged_in_train=_judged_in_train(plan, data[name], data[BASE]),
             judge="" if judge is None else f"-judged-{fingerprint(judge.to_dict())[:8]}",
         )
     return facts
@@ -99,7 +103,7 @@ def judge_of(base: ObjectiveConfig, own: ObjectiveConfig) -> ObjectiveConfig | N
     An evaluator of a plugin is never taken for the baseline's, whatever it says of itself.
     """
     theirs = base.judge
-    its = own.judge if type(own).__module__.startswith("glassformer.") else own
+    its = own.judge if is_ours(type(own)) else own
     if type(theirs) is type(its):
         theirs = theirs.model_copy(update={name: getattr(its, name) for name in type(theirs).answering})
     return None if type(theirs) is type(its) and theirs == its else theirs
@@ -159,6 +163,17 @@ def refuse_metric(metric: Metric, objective: ObjectiveConfig, name: str) -> None
             f"metric={metric.name} {why} by objective={objective.kind} of {name}; use one of {', '.join(known)}.",
             reason="metric-not-judged",
         )
+    usual = next((one for one in KNOWN if one.name == metric.name), metric)
+    if known[metric.name].lower_is_better != usual.lower_is_better:
+        raise ConfigError(
+            f"objective={objective.kind} of {name} turns {metric.name} round: elsewhere {_direction(usual)} is better; give "
+            "its metric another name.",
+            reason="metric-turned-round",
+        )
+
+
+def _direction(metric: Metric) -> str:
+    return "less" if metric.lower_is_better else "more"
 
 
 def _items_checksum(data: PreparedData, split: str) -> str:
@@ -220,6 +235,21 @@ def _require_unseen_text(plan: StudyPlan, recipe: Recipe, base: PreparedData) ->
         )
 
 
+def _judged_in_train(plan: StudyPlan, own: PreparedData, base: PreparedData) -> float:
+    """The share of the judged text in the training text of a change, beyond the share in the baseline's; raises where it is all
+    of it."""
+    if own is base or not all("train" in one.names and hasattr(one.split("train"), "tokens") for one in (own, base)):
+        return 0.0
+    theirs, its = (share_in_train(one.split("train"), one.split(plan.split)) or 0.0 for one in (base, own))
+    if its >= WHOLLY and not plan.allow_leaks:
+        raise ConfigError(
+            f"All of the {plan.split} text stands in the training text of a change, so a verdict would be about memorising; "
+            "give it another data.path, or --allow-leaks to compare all the same.",
+            reason="judged-text-is-trained-on",
+        )
+    return its if its > 2.0 * theirs else 0.0
+
+
 def _require_same_targets(plan: StudyPlan, recipes: dict[str, Recipe], data: dict[str, PreparedData]) -> None:
     """Raises unless all variants predict the same tokens, where the objective predicts only part of a text."""
     settings = {}
@@ -275,6 +305,14 @@ def _require_same_bytes(name: str, own: PreparedData, base: PreparedData, split:
             "bits_per_byte cannot be paired; compare tokenizers that keep the text as it is.",
             reason="other-bytes",
         )
+    for number in range(min(COMPARED_TEXTS, len(one))):
+        texts = [data.tokenizer.decode(data.split(split).document(number).tolist()) for data in (base, own)]
+        if texts[0] != texts[1]:
+            raise ConfigError(
+                f"{name}: what its tokenizer makes of {own.split(split).where(number)} is not the text that the baseline's "
+                "makes of it, so bits_per_byte are not about the same text; compare tokenizers that keep the text as it is.",
+                reason="other-text",
+            )
 
 
 def _bytes_by_document(data: PreparedData, split: str) -> np.ndarray:
@@ -282,8 +320,17 @@ def _bytes_by_document(data: PreparedData, split: str) -> np.ndarray:
     return DocumentLosses.collect(np.zeros(max(0, items.num_tokens - 1)), EvaluatedText.of(items, data.tokenizer)).bytes
 
 
+def _one_to_one(own: TokenSplit, base: TokenSplit) -> bool:
+    """Whether one text in two forms is the same but for the numbers of its tokens: a tokenizer that takes two letters for one
+    leaves less to predict."""
+    pairs = np.asarray(own.tokens, np.int64) << 32 | np.asarray(base.tokens, np.int64)
+    return len(np.unique(pairs)) == len(np.unique(own.tokens)) == len(np.unique(base.tokens))
+
+
 def _require_same_tokens(plan: StudyPlan, name: str, own: TokenSplit, base: TokenSplit, same_size: bool) -> None:
-    same = same_size and own.num_tokens == base.num_tokens and bool((own.starts == base.starts).all())
+    same = (
+        same_size and own.num_tokens == base.num_tokens and bool((own.starts == base.starts).all()) and _one_to_one(own, base)
+    )
     if plan.judged.unit == LOSS.unit and not same:
         raise ConfigError(
             f"{name} cuts the text into other tokens than the baseline, so nats per token mean something else; "

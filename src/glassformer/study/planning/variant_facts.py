@@ -12,7 +12,7 @@ from glassformer.checks.check_report import CheckReport
 from glassformer.foundation.errors import ConfigError, RunError
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.plugins import plugin_checksums
-from glassformer.study.planning.conditions import Condition, unequal
+from glassformer.study.planning.conditions import Condition, times, unequal
 from glassformer.study.planning.plan import BASE
 
 SCHEMA = 1
@@ -70,6 +70,10 @@ class Facts:
     """A checksum of drawn batches."""
     judged_share: float | None = None
     """How much of what it draws for training is text that it is judged on; None: not known."""
+    judged_in_train: float = 0.0
+    """How much of the judged text stands in its training text, where that is not the baseline's."""
+    judged_flops: int = 0
+    """FLOPs of a forward pass over one row when it is judged."""
     judge: str = ""
     """Where the baseline's evaluator judges it and not its own: what its evaluations are called by."""
 
@@ -84,7 +88,7 @@ class Facts:
         report = CheckReport.from_dict(answer["check"])
         leak = " ".join(finding.sentence for finding in report.findings) or report.doubts or None
         keys = ("parameters", "step_flops", "memory_bytes", "steps", "tokens", "device", "machine", "check")
-        measured = ("rows", "epochs", "start", "function", "order", "judged_share")
+        measured = ("rows", "epochs", "start", "function", "order", "judged_share", "judged_flops")
         found = {key: answer[key] for key in measured if key in answer}
         return replace(self, leak=leak or self.leak, **{key: answer[key] for key in keys}, **found)
 
@@ -146,6 +150,9 @@ def differences(base: Facts, own: Facts, sets: Collection[str]) -> list[Conditio
     if (own.judged_share or 0.0) > max(MUCH, 2.0 * (base.judged_share or 0.0)):
         text = f"training on the judged text ({100 * (own.judged_share or 0.0):.2g} % of what it draws)"
         found.append(Condition("judged text", text))
+    if own.judged_in_train > MUCH:
+        found.append(Condition("judged text", f"{100 * own.judged_in_train:.2g} % of the judged text in its training text"))
+    found += _more_when_judged(base, own)
     rates = [key for key in sets if key.startswith("training.") and key not in COSTS and len(sets) > 1]
     for key in rates if any(not key.startswith("training.") for key in sets) else ():
         was, now = base.settings.get(key), own.settings.get(key)
@@ -153,9 +160,20 @@ def differences(base: Facts, own: Facts, sets: Collection[str]) -> list[Conditio
     if not any(key.startswith("model.init") for key in sets):
         found += _other_start(base, own)
     drawn_otherwise = own.order != base.order and own.order and base.order
-    if drawn_otherwise and not any(key.startswith(DRAWS) for key in sets):
+    if drawn_otherwise and (own.judge or not any(key.startswith(DRAWS) for key in sets)):  # a plugin's own way to draw
         found.append(Condition("data order", "the text in another order"))
     return found
+
+
+def _more_when_judged(base: Facts, own: Facts) -> list[Condition]:
+    """A condition where a change computes more when it is judged than its training steps explain."""
+    if not (base.judged_flops and own.judged_flops and base.step_flops and own.step_flops and base.tokens and own.tokens):
+        return []
+    ratio = own.judged_flops / base.judged_flops
+    trained = (own.flops / own.tokens) / (base.flops / base.tokens)
+    if ratio <= 1.1 * max(1.0, trained):
+        return []
+    return [Condition("flops when judged", f"{times(ratio)} the FLOPs when it is judged", base.judged_flops, own.judged_flops)]
 
 
 def _numbers(*values: Any) -> bool:

@@ -45,7 +45,8 @@ def table_text(study: Study | SetStudy, kind: Literal["latex", "csv", "markdown"
         page = render_markdown(Page(title="", subtitle="", sections=[Table(header, rows, note=note)]))
         return page.partition("\n\n")[2]
     numeric = Table(header, rows).numeric_columns()
-    lines = [" & ".join(map(_latex, row)) + r" \\" for row in [header, *([cell_text(cell) for cell in row] for row in rows)]]
+    texts = [[cell_text(cell).replace("-", "−" if is_number else "-") for cell, is_number in zip(row, numeric)] for row in rows]
+    lines = [" & ".join(map(_latex, row)) + r" \\" for row in [header, *texts]]
     return "\n".join(
         [
             r"% \usepackage{booktabs}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from glassformer.foundation.config import diff
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.plugins import plugin_checksums
 from glassformer.runs.directory import RunDirectory
-from glassformer.study.planning.conditions import Condition, cost_conditions, time_condition
+from glassformer.study.planning.conditions import FACTS, Condition, cost_conditions, known_text, time_condition
 from glassformer.study.planning.plan import BASE, VALIDATION_SPLIT
 from glassformer.study.planning.variant_facts import differences
 from glassformer.study.running.trial_store import MACHINE
@@ -55,9 +56,30 @@ def conditions_of(study: Study, variant: str) -> list[Condition]:
     return [*found, *_tuning_edges(study, variant), *cost_conditions(study.costs(BASE), study.costs(variant))]
 
 
+def measured_of_trials(study: Study) -> dict[str, dict[str, float]]:
+    """By variant what its runs really took: ``memory_bytes`` of a step, ``flops_growth`` (FLOPs of later steps in those of the
+    second), ``learned_outside`` its parameters; without what is not known. One run that takes more counts."""
+    found: dict[str, dict[str, float]] = {}
+    for name in study.plan.variants:
+        done = study.finished(name)
+        if not done:
+            continue
+        outside = [_environment(study, one.trial).get(FACTS, {}).get("learned_outside") for one in done]
+        values = {
+            "memory_bytes": [one.peak_bytes for one in done],
+            "flops_growth": [one.flops_growth for one in done],
+            "learned_outside": outside,
+        }
+        found[name] = {key: float(max(known)) for key, every in values.items() if (known := [one for one in every if one])}
+    return found
+
+
 def _tuning_edges(study: Study, variant: str) -> list[Condition]:
-    """The baseline's or the change's own tuned numbers that are the largest or smallest tried."""
+    """The baseline's or the change's own tuned numbers that are the largest or smallest tried; and a grid of its own."""
     found = []
+    grid = next((one.tune for one in study.plan.changes if one.name == variant and one.tune), None)
+    if grid is not None and study.plan.tune is not None and grid != study.plan.tune.grid:
+        found.append(Condition("tuning", f"a grid of its own ({', '.join(grid)})"))
     for name, whose in ((BASE, "the baseline's"), (variant, "its")):
         tuned, points = study.book.variants[name].tuned if name in study.book.variants else {}, study.plan.tuning_points(name)
         if tuned in points:
@@ -79,11 +101,18 @@ def conditions_of_trials(study: Study) -> dict[str, tuple[Condition, ...]]:
         differing = [what for what in named if own and theirs and own[what] != theirs[what]]
         set_by_it = {"precision": "training.precision", "step form": "training.compile"}
         other = [Condition(what, named[what]) for what in differing if set_by_it[what] not in change.set]
+        other += known_text(_known(study, BASE), _known(study, change.name))
         before = [_pretraining_note(study, name).removeprefix(" after ") for name in (BASE, change.name)]
         if before[0] != before[1]:
             other.append(Condition("parent", before[1] or "no parent"))
         found[change.name] = (*other, *time_condition(_seconds(study, BASE), _seconds(study, change.name)))
     return found
+
+
+def _known(study: Study, variant: str) -> Mapping[str, Mapping[str, float]]:
+    """The losses on judged and trained text that the first seed of a variant recorded."""
+    every = (_environment(study, one.trial).get(FACTS, {}).get("text_known") for one in study.finished(variant))
+    return next((one for one in every if one), {})
 
 
 def _seconds(study: Study, variant: str) -> list[float]:

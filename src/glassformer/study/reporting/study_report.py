@@ -48,7 +48,7 @@ from glassformer.pages.page import (
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import MetricsLog
 from glassformer.study.directory import StudyDirectory
-from glassformer.study.multi_set_study import SetStudy
+from glassformer.study.multi_set_study import SetStudy, SeveralStudies
 from glassformer.study.planning.design import run_noise
 from glassformer.study.planning.plan import BASE
 from glassformer.study.reporting.wording import LEAK_FOUND, NOT_JUDGED, STEP_FOUND, number
@@ -62,13 +62,16 @@ OVER_ALL = "over all sets"
 FOOTER = "Made by Glassformer. How a verdict is made: docs/statistics.md."
 
 
-def write_report(study: Study | SetStudy | SizeStudy, out: Path | str | None = None) -> Path:
+def write_report(study: Study | SeveralStudies, out: Path | str | None = None) -> Path:
     """Writes the page and, unless ``out`` is given, the Markdown beside it; returns the page's path."""
     directory = StudyDirectory(study.folder)
-    if isinstance(study, SizeStudy):
+    if isinstance(study, Study):
+        page = study_page(study)
+    elif isinstance(study, SizeStudy):
         page = sizes_page(study)
     else:
-        page = study_page(study) if isinstance(study, Study) else sets_page(study)
+        assert isinstance(study, SetStudy)
+        page = sets_page(study)
     file = Path(out) if out is not None else directory.report_file
     write_atomically(file, render(page))
     if out is None:
@@ -99,7 +102,8 @@ def sets_page(sets: SetStudy) -> Page:
             *_overall(sets),
             *_differences_by_set(sets),
             *_table_by_set(sets),
-            *_each_set(sets),
+            Heading("Each set"),
+            *_each(sets),
             *_how_to_rerun_sets(sets),
         ],
         footer=FOOTER,
@@ -365,11 +369,11 @@ def _known(estimate: Estimate) -> Estimate | None:
     return None if estimate.value is None else estimate
 
 
-def _each_set(sets: SetStudy) -> list[Block]:
+def _each(several: SeveralStudies) -> list[Block]:
     """The verdicts of each study, folded."""
-    folds = []
-    for name, study in sets.studies.items():
-        page = Paragraph(f"Its own page, with curves and costs: `{Path(name) / study.directory.report_file.name}`.")
+    folds: list[Block] = []
+    for name, study in several.studies.items():
+        page = Paragraph(f"Its own page, with curves and costs: `glassformer report {shlex.quote(str(study.folder))}`.")
         parts: list[Block] = [
             _verdict_list(study),
             Table(study.header(), study.cells()),
@@ -377,7 +381,7 @@ def _each_set(sets: SetStudy) -> list[Block]:
             page,
         ]
         folds.append(Fold(name, parts))
-    return [Heading("Each set"), *folds]
+    return folds
 
 
 def _how_to_rerun_sets(sets: SetStudy) -> list[Block]:
@@ -405,10 +409,6 @@ def sizes_page(sizes: SizeStudy) -> Page:
         "least-squares slope over the logarithm of the baseline's parameters, formed within each seed and document. "
         "Its interval is for other seeds and documents at these sizes, and says nothing about larger models."
     )
-    folds = [
-        Fold(name, [_verdict_list(study), Table(study.header(), study.cells()), *(Paragraph(note) for note in study.notes)])
-        for name, study in sizes.studies.items()
-    ]
     return Page(
         title=f"Study {sizes.folder.resolve().name}",
         subtitle=f"{_changes(len(sizes.trends))} at {len(sizes.studies)} sizes, {sizes.metric.name} by size, and the trend",
@@ -424,7 +424,7 @@ def sizes_page(sizes: SizeStudy) -> Page:
             Table(sizes.header(), rows),
             *(Paragraph(sentence) for sentence in worth),
             Heading("Each size"),
-            *folds,
+            *_each(sizes),
         ],
         footer=FOOTER,
     )

@@ -103,7 +103,8 @@ def invalid(
     apparent: tuple[str, ...] = ()
     if evidence is not None and (only_leaks or only_differs):
         believed = "Trained by that step" if only_differs else "Without the check one would have believed"
-        apparent = (f"{believed}: {apparent_difference(evidence)}.",)
+        shown = interval_text(evidence.difference, metric=evidence.metric)
+        apparent = (f"{believed}: {evidence.metric.name} {by_how_much(evidence)} ({shown}).",)
     return reason, headline(change.name, "invalid", why), apparent
 
 
@@ -136,15 +137,11 @@ def points(value: float) -> str:
     return "1 percentage point" if math.isclose(value, 0.01) else f"{100 * value:g} percentage points"
 
 
-def apparent_difference(evidence: Evidence) -> str:
-    """``loss lower by 0.032 nats per token (95 % interval 0.015 to 0.049)``: of a change whose runs do not count."""
-    value = evidence.difference.value
-    assert value is not None
-    text = f"{evidence.metric.name} exactly equal"
-    if value != 0.0:
-        way = "lower" if value < 0.0 else "higher"
-        text = f"{evidence.metric.name} {way} by {amount(value, evidence.metric, evidence.difference.half_width)}"
-    return f"{text} ({interval_text(evidence.difference, metric=evidence.metric)})"
+def by_how_much(evidence: Evidence) -> str:
+    """``lower by 0.032 nats per token``."""
+    value, half = evidence.effects.mean, evidence.difference.half_width
+    way = "lower" if value < 0.0 else "higher"
+    return "exactly equal" if value == 0.0 else f"{way} by {amount(value, evidence.metric, half)}"
 
 
 def interval_text(estimate: Estimate, percent: str = "95 %", metric: Metric | None = None) -> str:
@@ -260,13 +257,9 @@ class Explanation:
 
     def _measured(self) -> str:
         """``loss 2.28 -> 1.88, lower by 0.40 nats per token``."""
-        e = self.evidence
-        value, half = e.difference.value, e.difference.half_width
-        assert value is not None
-        levels = f"{e.metric.name} {scaled(e.base_value, e.metric, half)} -> {scaled(e.value, e.metric, half)}"
-        if value == 0.0:
-            return f"{levels}, exactly equal"
-        return f"{levels}, {'lower' if value < 0.0 else 'higher'} by {amount(value, e.metric, half)}"
+        e, half = self.evidence, self.evidence.difference.half_width
+        levels = " -> ".join(scaled(one, e.metric, half) for one in (e.base_value, e.value))
+        return f"{e.metric.name} {levels}, {by_how_much(e)}"
 
     def _p_text(self) -> str:
         """``p = 0.03, corrected for 3 changes and 4 looks``."""

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from glassformer.assembly import fitted_baselines, prepare_data, tools_for
 from glassformer.data.groups import groups_of
 from glassformer.evaluation.results import Evaluator, save_evaluation, saved_evaluation
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.runtime import choose_device
-from glassformer.objectives.base import OBJECTIVES
+from glassformer.objectives.base import ObjectiveConfig
 from glassformer.run import Run
 from glassformer.runs.baselines_file import unpacked
 
 
-def judge_run(run: Run, judge: Mapping[str, Any], split: str) -> None:
-    """Evaluates the last checkpoint by the objective ``judge``, on the items of its data, and saves that beside its own."""
-    name, step = f"{split}-judged-{fingerprint(judge)[:8]}", run.checkpoint("last").step
+def judge_run(run: Run, objective: ObjectiveConfig, split: str) -> None:
+    """Evaluates the last checkpoint by the objective that judges, on the items of its data, and saves that beside its own."""
+    name, step = f"{split}-judged-{fingerprint(objective.to_dict())[:8]}", run.checkpoint("last").step
     if saved_evaluation(run.directory, name, step) is not None:
         return
-    objective, device = OBJECTIVES.parse(dict(judge)), choose_device("auto")
+    device = choose_device("auto")
     recipe = run.recipe.model_copy(update={"objective": objective})
     data = prepare_data(recipe, run.tokenizer)
     own = saved_evaluation(run.directory, split, step)

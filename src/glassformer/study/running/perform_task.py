@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from glassformer.assembly import prepare_data
-from glassformer.checking.gate import check_start
+from glassformer.checking.gate import check_start, require_network
 from glassformer.checks.check_report import CheckReport
 from glassformer.experiment import train
 from glassformer.foundation.errors import (
@@ -39,10 +39,11 @@ from glassformer.foundation.errors import (
     UsageError,
 )
 from glassformer.foundation.locks import locked
-from glassformer.foundation.plugins import fault_in_plugin, load_plugins
+from glassformer.foundation.plugins import fault_in_plugin, load_plugins, replaced_functions
 from glassformer.foundation.progress import SILENT
 from glassformer.foundation.runtime import choose_runtime, environment, is_cuda_fault
 from glassformer.foundation.turns import takes_turns, turn
+from glassformer.objectives.base import OBJECTIVES
 from glassformer.recipe import Recipe
 from glassformer.recipe_cost import plan_with
 from glassformer.run import Run, load
@@ -55,6 +56,7 @@ from glassformer.study.running.executors.base import Task
 from glassformer.study.running.executors.local import NEEDS_GPU
 from glassformer.study.running.judged_evaluation import judge_run
 from glassformer.study.running.parents import provide_parent
+from glassformer.study.running.trial_facts import record_facts
 from glassformer.study.running.trial_results import only_differs
 from glassformer.study.running.trial_store import machine_of
 
@@ -88,6 +90,7 @@ def perform(task: Task, *, own_process: bool = False) -> dict[str, Any]:
     except STOPS_THE_STUDY as error:
         everywhere = isinstance(error, DiskFull | MissingDependency)
         answer = {"status": "refused", "reason": str(error), "exit_code": error.exit_code, "everywhere": everywhere}
+        answer["code"] = error.reason
     except Exception as error:
         if own_process and is_cuda_fault(error):
             raise SystemExit(f"{type(error).__name__}: {error}") from error  # nothing works on the GPU in this process any more
@@ -153,13 +156,17 @@ def _inspect(values: dict[str, Any]) -> dict[str, Any]:
     data = prepare_data(recipe)
     cost = plan_with(recipe, data)
     runtime = choose_runtime(device=recipe.training.device, precision=recipe.training.precision, threads=1)
-    report = check_start(recipe, data, runtime, remember=not values["recheck"])
+    judge = values.get("judge")
+    laws = recipe.objective.laws | (frozenset() if judge is None else OBJECTIVES.parse(dict(judge)).laws)
+    report = check_start(recipe, data, runtime, laws=laws, remember=not values["recheck"])
+    found = counted(recipe, data, values.get("split", VALIDATION_SPLIT), cost)
+    _require_own_code()
     return {
         "status": "finished",
         "check": report.to_dict(),
         "device": runtime.device.type,
         "machine": machine_of(environment(runtime)),
-        **counted(recipe, data, values.get("split", VALIDATION_SPLIT), cost),
+        **found,
     }
 
 
@@ -190,21 +197,46 @@ def _trial_here(values: dict[str, Any]) -> dict[str, Any]:
     # A process whose driver was killed may still be ending its step: wait for it rather than write beside it.
     with locked(trial_lock(folder), wait=True):
         try:
-            run, notes = _trained(values, RunDirectory(folder))
+            trained, notes = _trained(values, RunDirectory(folder))
         except CheckFailed as error:  # the step, compiled or captured, is checked before the first one
             return {"status": "leak", "reason": str(error), "before_training": True, "only_differs": error.only_differs}
+        # What is judged is the checkpoint and the plugins' code: nothing that this code remembers of the training.
+        load_plugins(values["plugins"], again=True)
+        run = load(trained.directory.root)
         try:
-            run.evaluation(values["split"], allow_leaks=values["allow_leaks"], checked=_checked(values, trained=True))
-            if values.get("judge") is not None:
-                judge_run(run, values["judge"], values["split"])
+            # A tensor's class may bring functions of its own, but it is not judged by them.
+            with torch._C.DisableTorchFunctionSubclass():
+                _judge(run, values)
         except ValueError as error:
             if "JSON" not in str(error):
                 raise
             reason = "a figure of its evaluation is not a finite number"
             run.directory.write_state("diverged", step=run.directory.steps()[-1], reason=reason)
             raise Diverged(reason) from error
+    _require_own_code()
     before = {"before_training": run.tainted is not None, "only_differs": only_differs(run.directory)}
     return {"status": "finished", "notes": notes, **before}
+
+
+def _judge(run: Run, values: dict[str, Any]) -> None:
+    """Evaluates a trained run, by its own objective and by the one that judges all variants."""
+    split, whole = values["split"], values["check_trained"]
+    run.evaluation(split, allow_leaks=values["allow_leaks"], checked=_checked(values, trained=True))
+    judge = run.recipe.objective if values.get("judge") is None else OBJECTIVES.parse(dict(values["judge"]))
+    if values.get("judge") is not None:
+        if whole:  # what its own objective permits, the judge's may not
+            require_network(run.model_at("last"), laws=judge.laws, allow_leaks=values["allow_leaks"])
+        judge_run(run, judge, split)
+    record_facts(run, judge, split, whole=whole and not values["allow_leaks"])
+
+
+def _require_own_code() -> None:
+    """Raises where a plugin has replaced a function that figures are made of: no figure of this process can be trusted."""
+    if replaced := replaced_functions():
+        raise ConfigError(
+            f"{replaced[0]}; figures made by changed code cannot be compared. Give the plugin a part of its own instead.",
+            reason="replaced-code",
+        )
 
 
 def _trained(values: dict[str, Any], directory: RunDirectory) -> tuple[Run, list[str]]:
@@ -236,6 +268,7 @@ def resume_or_train(values: dict[str, Any], directory: RunDirectory) -> Run:
         allow_leaks=values["allow_leaks"],
         checked=_checked(values, trained=False),
         planned_flops=values["planned_flops"],
+        measure=True,
         watch=SILENT,
     )
 

@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, final
 
+import numpy as np
+
 from glassformer.foundation.errors import CheckFailed, GlassformerError, Interrupted, RunError
 from glassformer.foundation.plugins import loaded_plugins
 from glassformer.foundation.progress import Watcher, duration
@@ -97,6 +99,7 @@ class StudyRunner:
                 if self._executor is not None:
                     self._executor.close()
         study = self.study()
+        self._require_unchanged(study)
         study.write()
         leaking = [name for name in self.facts if not self._is_trainable(name)]
         withdraw_attempts(self.plan, self._book(), self.directory, leaking)
@@ -111,6 +114,21 @@ class StudyRunner:
                 names = [name for name in names if name in undecided]
             if not (names or search_only) or not self._look(seeds, names):
                 break
+
+    def _require_unchanged(self, study: Study) -> None:
+        """Raises where an evaluation is not what its trial gave: something has written into the study's folder since."""
+        for one in (one for rows in study.results.values() for one in rows):
+            known = self._done.get(one.trial.label)
+            if known is None or known.units is None:
+                continue
+            units = known.units[self.plan.judged.name]
+            now = (one.units or {}).get(self.plan.judged.name)
+            if now is None or not (np.array_equal(now.sums, units.sums) and np.array_equal(now.weights, units.weights)):
+                raise RunError(
+                    f"{one.trial.label}: its evaluation in {self.directory.trial(one.trial)} has changed since the trial "
+                    "ended; no verdict is made of it. Delete that folder, and the same command trains it again.",
+                    reason="evaluation-changed",
+                )
 
     def study(self) -> Study:
         return Study(self.directory, self.failures)
@@ -150,7 +168,7 @@ class StudyRunner:
 
     def _run_inspection(self, names: Sequence[str]) -> None:
         """Cost and checks of these variants, with the settings from matching and tuning."""
-        tasks = [Task("inspect", name, {**self._task_context(), "recipe": self._recipe(name)}) for name in names]
+        tasks = [self._inspection(name, name, self._recipe(name)) for name in names]
         for task, answer in self._run_tasks(tasks):
             try:
                 self.facts[task.label] = self.facts[task.label].inspected(answer)
@@ -158,6 +176,10 @@ class StudyRunner:
                 if task.label == BASE:
                     raise
                 self.facts[task.label] = self.facts[task.label].uninspected(str(error))
+
+    def _inspection(self, label: str, variant: str, recipe: Mapping[str, Any]) -> Task:
+        values = {**self._task_context(), "recipe": recipe, "judge": self._judge(variant, recipe)}
+        return Task("inspect", label, values)
 
     def _choose_design(self) -> None:
         """Paired, or against stored runs of the baseline: chosen once, before the first trial, and written into the plan."""
@@ -226,7 +248,7 @@ class StudyRunner:
             if makes_another_model(self.plan.tuning_points(trial.variant)[trial.point]) and not self._read(trial).done:
                 first.setdefault(f"{trial.variant} (setting {trial.point + 1} of its grid)", trial)
         recipes = {label: self._recipe_of(trial) for label, trial in first.items()}
-        tasks = [Task("inspect", label, {**self._task_context(), "recipe": recipe}) for label, recipe in recipes.items()]
+        tasks = [self._inspection(label, first[label].variant, recipe) for label, recipe in recipes.items()]
         for task, answer in self._run_tasks(tasks):
             trial = first[task.label]
             facts = self._point_facts[trial.variant, trial.point] = self.facts[trial.variant].inspected(answer)
@@ -405,7 +427,7 @@ class StudyRunner:
             "recipe": self._recipe_of(trial),
             "allow_leaks": self.plan.allow_leaks,
             "split": self.plan.split_of(trial),
-            "judge": self._judge(trial),
+            "judge": self._judge(trial.variant, self._recipe_of(trial)),
             "check": facts.check if facts.leak is None else None,
             "check_trained": self.plan.checks_trained(trial),
             "store": self._store is not None,
@@ -415,11 +437,11 @@ class StudyRunner:
         }
         return Task("trial", trial.label, values)
 
-    def _judge(self, trial: Trial) -> dict[str, Any] | None:
-        """The objective by which a trial is judged, where it is not its own."""
-        if not self.facts[trial.variant].judge:
+    def _judge(self, variant: str, recipe: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The objective by which a variant with this recipe is judged, where it is not its own."""
+        if not self.facts[variant].judge:
             return None
-        base, own = (Recipe.parse(one).objective for one in (self._recipe(BASE), self._recipe_of(trial)))
+        base, own = (Recipe.parse(one).objective for one in (self._recipe(BASE), recipe))
         judge = judge_of(base, own)
         return None if judge is None else judge.to_dict()
 

@@ -39,6 +39,10 @@ class TrialResult:
     tokens_per_second: float | None = None
     tokens: int | None = None
     """Of all batches that it drew."""
+    peak_bytes: int | None = None
+    """The most that a measured step stored at once."""
+    flops_growth: float | None = None
+    """FLOPs per token of its later steps, in those of its second one."""
 
     @property
     def done(self) -> bool:
@@ -100,7 +104,10 @@ def _read(
         evaluation.units,
         evaluation,
         float(rates[-1]) if rates else None,
-        next((record["tokens"] for record in reversed(records) if "tokens" in record), None),
+        *(
+            next((one[key] for one in reversed(records) if key in one), None)
+            for key in ("tokens", "peak_bytes", "flops_growth")
+        ),
     )
 
 

@@ -3,8 +3,8 @@
 All studies of a question (baseline, change, text, metric) are one group-sequential test (Lan and DeMets 1983): the first may
 spend ``FIRST_STUDY`` of alpha, all later ones together the rest. Inside a study with looks at n of N seeds, (n/N)^2 of its
 share is spent for better or worse, n/N for "same". Boundaries are simulated on t processes; those of the default looks are
-tabulated (``python -m glassformer.study.statistics.corrections`` recomputes them), others are simulated once per process with
-fixed random numbers. A first study without looks needs no simulation.
+tabulated (a slow test makes them again), others are simulated once per process with fixed random numbers. A first study without
+looks needs no simulation.
 """
 
 from __future__ import annotations
@@ -169,21 +169,3 @@ def t_process(looks: tuple[int, ...], paths: int, stream: int = 0) -> tuple[Floa
         before = n
         process.append(total / np.sqrt(n * (squares - total**2 / n) / (n - 1)))
     return tuple(process)
-
-
-def _usual_boundaries(streams: int = 20) -> None:
-    """Prints the tables above: means over independent simulations, with standard errors."""
-    plan = Looks(USUAL_LOOKS)
-    rows = [(left, 2) for left in USUAL_THRESHOLDS] + [(1, 1)]
-    found = np.array(
-        [
-            [boundaries(*plan._analyses(sides), ALPHA / left, sides=sides, stream=s) for left, sides in rows]
-            for s in range(streams)
-        ]
-    )
-    for (left, sides), mean, error in zip(rows, found.mean(0), found.std(0, ddof=1) / np.sqrt(streams)):
-        print(f"{'found' if sides == 2 else 'same'}, {left} left: {mean.round(6)} +- {error.round(6)}")
-
-
-if __name__ == "__main__":
-    _usual_boundaries()

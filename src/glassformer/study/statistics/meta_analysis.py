@@ -8,20 +8,21 @@ findings where one text was far more precise than the others. Imports no torch.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from glassformer.foundation.distributions import Floats, t_two_sided, t_upper
+from glassformer.evaluation.interval_estimates import mean as mean_over
+from glassformer.foundation.distributions import Floats
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import Metric
 from glassformer.study.history.ledger import Earlier
 from glassformer.study.reporting import wording
 from glassformer.study.statistics.corrections import ALPHA, EXPLORATORY, FIRST_STUDY, holm
 from glassformer.study.statistics.evidence import Word
+from glassformer.study.statistics.two_way import p_of_mean
 from glassformer.study.statistics.verdict import Verdict
 
 FEWEST_SETS = 3  # two texts leave one degree of freedom: only a huge effect would be significant
@@ -72,7 +73,7 @@ def over_sets(
     for name in names:
         first = EXPLORATORY if added[name] else FIRST_STUDY
         shares[name] = min([first, *(one.share for one in (earlier or {}).get(name, ()))])
-    p = {name: 1.0 if one is None else _p(one) for name, one in means.items()}
+    p = {name: 1.0 if one is None or len(one) < 2 else _p(one) for name, one in means.items()}
     levels = {name: min(1.0, p[name] / shares[name]) for name in names}
     planned = [name for name in names if not added[name]]
     corrected = dict(zip(names, holm(list(levels.values())))) | dict(zip(planned, holm([levels[name] for name in planned])))
@@ -87,8 +88,8 @@ def over_sets(
             continue
         k, mean, level = len(own), float(own.mean()), float(corrected[name])
         count = max(1, len(planned) if not added[name] else len(names))
-        difference = _estimate(own, 1.0 - alpha * shares[name] / count).within(metric.difference_bounds)
-        same = _estimate(own, 1.0 - 2.0 * alpha * shares[name])
+        difference = mean_over(own, level=1.0 - alpha * shares[name] / count).within(metric.difference_bounds)
+        same = mean_over(own, level=1.0 - 2.0 * alpha * shares[name])
         inside = same.low is not None and same.high is not None and -margin < same.low and same.high < margin
         word: Word = "not decided"
         if k >= FEWEST_SETS and inside and set(by_set.values()) == {"same"}:
@@ -109,6 +110,11 @@ def over_sets(
     return overall
 
 
+def _p(means: Floats) -> float:
+    """Two-sided p of Student's t = mean / (sd / sqrt(k))."""
+    return p_of_mean(float(means.mean()), float(means.var(ddof=1)) / len(means), len(means) - 1)
+
+
 def _text_means(row: Mapping[str, Verdict], texts: Mapping[str, str] | None) -> Floats | None:
     """The mean difference on each text; None where a set has no usable difference, or there is one set only."""
     known = {where: one.difference.value for where, one in row.items() if one.verdict != "invalid"}
@@ -119,22 +125,3 @@ def _text_means(row: Mapping[str, Verdict], texts: Mapping[str, str] | None) -> 
     for where, value in usable.items():
         by_text.setdefault((texts or {}).get(where, where), []).append(value)
     return np.array([np.mean(values) for values in by_text.values()])
-
-
-def _p(means: Floats) -> float:
-    k, error = len(means), _error(means)
-    if float(means.mean()) == 0.0:
-        return 1.0
-    return float(t_two_sided(abs(float(means.mean())) / error, k - 1)) if error > 0.0 else float(k < 2)
-
-
-def _estimate(means: Floats, confidence: float) -> Estimate:
-    k, mean = len(means), float(means.mean())
-    if k < 2:
-        return Estimate(mean, n=k)
-    half = float(t_upper(0.5 * (1.0 - confidence), k - 1)) * _error(means)
-    return Estimate(mean, mean - half, mean + half, k)
-
-
-def _error(means: Floats) -> float:
-    return float(means.std(ddof=1)) / math.sqrt(len(means)) if len(means) > 1 else 0.0

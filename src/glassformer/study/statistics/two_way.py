@@ -119,7 +119,7 @@ class TwoWayEffects:
         have no variance over items, and a t test alone would then be meaningless.
         """
         room = abs(self.mean) - margin
-        p = max(_p_of_mean(room, *test) for test in self._tests) if room > 0.0 else 1.0
+        p = max(p_of_mean(room, *test) for test in self._tests) if room > 0.0 else 1.0
         differing = int((np.abs(self.document_means) > ROUNDING).sum())
         return max(p, min(1.0, 2.0 * 0.5**differing)) if self.answers else p
 
@@ -131,7 +131,7 @@ class TwoWayEffects:
         0 where nothing differs at all, unless answers agree by chance.
         """
         room = margin - abs(self.mean)
-        tails = [0.5 * _p_of_mean(abs(room), *test) for test in self._tests]
+        tails = [0.5 * p_of_mean(abs(room), *test) for test in self._tests]
         p = max(tails) if room > 0.0 else 1.0 - min(tails)
         if self.answers:
             items, lost = self.effective_documents, self.effective_documents * min(abs(self.mean), 1.0)
@@ -214,7 +214,7 @@ def _variance_of_mean(spread: Floats, weights: Floats, blocks: bool) -> Floats:
     return block_variance(weights * spread) if blocks else (m - 1) / m * (spread**2 @ (weights / (1.0 - weights)) ** 2)
 
 
-def _p_of_mean(mean: float, variance: float, df: float) -> float:
+def p_of_mean(mean: float, variance: float, df: float) -> float:
     """Two-sided p of mean / sqrt(variance); without any variance, 1 for a mean of zero and 0 otherwise."""
     t = 0.0 if mean == 0.0 else math.inf if variance == 0.0 else abs(mean) / math.sqrt(variance)
     return float(t_two_sided(t, df))

@@ -131,7 +131,8 @@ class _Family:
         beyond, _ = over_boundaries([one.effects.p_beyond(one.margin) for one in found], boundary, len(self.changes))
         passed, judged = sum(one <= 1.0 for one in ratio), []
         for at, one in enumerate(found):
-            same_level, word = looks[at].same_threshold(look), "not decided"
+            word: Word = "not decided"
+            same_level = looks[at].same_threshold(look)
             if one.seeds >= FEWEST_SEEDS and one.effects.p_same(one.margin) < same_level:
                 word = "same"
             elif one.seeds >= FEWEST_SEEDS and ratio[at] <= 1.0:

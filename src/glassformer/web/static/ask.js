@@ -4,7 +4,7 @@ import { chooseRun } from "/static/chooser.js";
 import { badge, field, fill, h, loading, percent, problem, sendWithCtrlEnter } from "/static/dom.js";
 
 export async function show(page, here) {
-  const chosen = await chooseRun(page, "ask", "Ask", here, "The confidence is the probability of the whole answer with its end.", (row) => row.answers);
+  const chosen = await chooseRun(page, "ask", "Ask", here, "The confidence is the probability of the whole answer with its end, or of the label.", (row) => row.answers);
   if (!chosen) return null;
   const text = h("textarea", { rows: 3, placeholder: "One question per line" });
   const below = h("input", { type: "range", min: 0, max: 1, step: 0.01, value: "0" }), shown = h("output", {}, "always answers");

@@ -164,6 +164,7 @@ with closing(RayExecutor(jobs=1)) as executor:
 """
 
 
+@pytest.mark.slow
 def test_without_an_address_a_ray_of_its_own_is_started_and_ended(tmp_path):
     source = str(Path(glassformer.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": source, "RAY_DISABLE_IMPORT_WARNING": "1", "OMP_NUM_THREADS": "1"}

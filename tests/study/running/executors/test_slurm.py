@@ -103,17 +103,17 @@ def test_jobs_of_a_cluster(slurm: OwnSlurm, tmp_path: Path) -> None:
     sleeper.write_text("import time\ntime.sleep(600)\n")
     left = SlurmExecutor(tmp_path / "jobs", hours=0.5)
     assert any(isinstance(event, Started) for event in left.run([task(f"{n}", tmp_path, sleeper) for n in range(3)]))
-    assert len(slurm.jobs()) == 3  # its driver is killed now: nobody closes it
+    slurm.wait(lambda: len(slurm.jobs()) == 3)  # its driver is killed now: nobody closes it
     with closing(SlurmExecutor(tmp_path / "jobs", hours=0.5)) as executor:
         running = executor.run([task(name, tmp_path, sleeper) for name in ("first", "second", "third", "fourth")])
         begun = [next(event for event in running if isinstance(event, Started)) for _ in range(2)]
         assert {event.task.label for event in begun} == {"first", "second"}
-        assert len(slurm.jobs()) == 4
+        slurm.wait(lambda: len(slurm.jobs()) == 4)  # and none of the first driver
         assert [one.label for one in executor.withdraw(unless=lambda one: one.label == "third")] == ["fourth"]
         executor.stop()
         ended = {event.task.label: event.answer["status"] for event in running if isinstance(event, Ended)}
     assert ended == dict.fromkeys(("first", "second", "third"), "stopped")
-    assert slurm.jobs() == []
+    slurm.wait(lambda: slurm.jobs() == [])
 
 
 @pytest.mark.slow
@@ -122,4 +122,4 @@ def test_jobs_that_slurm_refuses_or_would_never_start(slurm: OwnSlurm, tmp_path:
         list(executor.run([task("one", tmp_path)]))
     with closing(SlurmExecutor(tmp_path / "b", hours=4)) as executor, refused(UsageError, "never-starts", "Partition"):
         list(executor.run([task("one", tmp_path), task("two", tmp_path)]))
-    assert slurm.jobs() == []
+    slurm.wait(lambda: slurm.jobs() == [])

@@ -133,9 +133,13 @@ class InlineExecutor(Executor):
 
 def refusal(answer: Mapping[str, Any]) -> GlassformerError:
     """The error of a task that a worker refused. A setting that only the worker refuses is a variant that it does not know."""
+    code = answer.get("code", "")
     if answer["exit_code"] != 2:
-        return RunError(answer["reason"])
+        return RunError(answer["reason"], reason=code)
+    if code != "unknown-name":
+        return ConfigError(answer["reason"], reason=code)
     return ConfigError(
         f"{answer['reason']} (The processes that train know built-in variants and those of --plugin files; a variant made in a "
-        "notebook or script must be moved to such a file.)"
+        "notebook or script must be moved to such a file.)",
+        reason=code,
     )

@@ -51,7 +51,9 @@ class _Queue:
 
     def __init__(self, name: str) -> None:
         self._own = ["--name", name, "--user", getpass.getuser()]
-        self._asked, self._there = float("-inf"), dict[str, str]()
+        self._asked = self._answered = float("-inf")
+        self._there: dict[str, str] = {}
+        """Why a job waits, by its id."""
 
     def cancel_all(self) -> None:
         """Comes as SIGTERM, which lets a trial finish its step and save."""
@@ -68,15 +70,15 @@ class _Queue:
                 "(hours) and --gpus-per-trial.",
                 reason="never-starts",
             )
-        return waits_for is None and self._asked > one.since
+        return waits_for is None and self._answered > one.since
 
     def _ask(self) -> None:
-        before = time.monotonic()
+        self._asked = time.monotonic()
         answer = subprocess.run(
             ["squeue", *self._own, "--noheader", "--array", "--format", "%i %r"], check=False, capture_output=True, text=True
         )
         if answer.returncode == 0:
-            self._asked = before
+            self._answered = self._asked
             self._there = {job: " ".join(why) for job, *why in map(str.split, answer.stdout.splitlines())}
 
 

@@ -4,54 +4,51 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.bench_scripts import load_script
 
+from glassformer.checks.tiny_model import (
+    CONTEXT,
+    HEADS,
+    SIZES,
+    VOCABULARY,
+    WIDTH,
+    _layers,
+    _replaceable,
+    causal_classes,
+    model_class,
+    tiny_config,
+    tiny_model,
+)
 from glassformer.foundation.errors import UnknownName
-
-tiny_models = load_script("tiny_models")
 
 transformers = pytest.importorskip("transformers")
 
 
 def test_causal_classes_are_many_and_each_once() -> None:
-    names = tiny_models.causal_classes()
+    names = causal_classes()
     assert len(names) == len(set(names)) > 150
     with pytest.raises(UnknownName, match="Did you mean 'LlamaForCausalLM'"):
-        tiny_models.tiny_model("LamaForCausalLM")
+        tiny_model("LamaForCausalLM")
 
 
 @pytest.mark.parametrize("name", ["logging", "LlamaConfig"])
 def test_what_is_no_model_is_no_class(name: str) -> None:
     with pytest.raises(UnknownName):
-        tiny_models.model_class(name)
+        model_class(name)
 
 
 def test_sizes_are_found_by_their_names() -> None:
-    llama, gpt2 = tiny_models.tiny_config(transformers.LlamaConfig), tiny_models.tiny_config(transformers.GPT2Config)
-    assert (llama.hidden_size, llama.num_attention_heads, llama.num_key_value_heads) == (
-        tiny_models.WIDTH,
-        tiny_models.HEADS,
-        2,
-    )
-    assert (gpt2.n_embd, gpt2.n_head, gpt2.n_positions, gpt2.vocab_size) == (
-        tiny_models.WIDTH,
-        tiny_models.HEADS,
-        tiny_models.CONTEXT,
-        tiny_models.VOCABULARY,
-    )
+    llama, gpt2 = tiny_config(transformers.LlamaConfig), tiny_config(transformers.GPT2Config)
+    assert (llama.hidden_size, llama.num_attention_heads, llama.num_key_value_heads) == (WIDTH, HEADS, 2)
+    assert (gpt2.n_embd, gpt2.n_head, gpt2.n_positions, gpt2.vocab_size) == (WIDTH, HEADS, CONTEXT, VOCABULARY)
 
 
 def test_windows_are_shorter_than_the_context() -> None:
-    assert (
-        tiny_models.tiny_config(transformers.MistralConfig).sliding_window
-        == tiny_models.SIZES["sliding_window"]
-        < tiny_models.CONTEXT
-    )
+    assert tiny_config(transformers.MistralConfig).sliding_window == SIZES["sliding_window"] < CONTEXT
 
 
 def test_an_encoder_is_told_to_be_a_decoder() -> None:
     assert not transformers.BertConfig().is_decoder
-    assert tiny_models.tiny_config(transformers.BertConfig).is_decoder
+    assert tiny_config(transformers.BertConfig).is_decoder
 
 
 def test_one_layer_of_each_kind_in_order() -> None:
@@ -61,26 +58,22 @@ def test_one_layer_of_each_kind_in_order() -> None:
 
     known = ["layer_types", "mlp_layer_types", "num_hidden_layers"]
     expected = {"layer_types": ["near", "far"], "mlp_layer_types": ["dense", "sparse"], "num_hidden_layers": 2}
-    assert tiny_models._layers(Config(), known) == expected
+    assert _layers(Config(), known) == expected
     Config.layer_types = ("near",) * 5
-    assert tiny_models._layers(Config(), known)["layer_types"] == ["near", "near"]
-    assert tiny_models._layers(object(), known) == {}
+    assert _layers(Config(), known)["layer_types"] == ["near", "near"]
+    assert _layers(object(), known) == {}
 
 
 def test_only_a_number_becomes_a_number() -> None:
-    assert tiny_models._replaceable(None, 8)
-    assert tiny_models._replaceable(4096, 8)
-    assert not tiny_models._replaceable([1, 2], 8)
-    assert not tiny_models._replaceable(True, 8)  # a switch is not a size
-    assert not tiny_models._replaceable(3, False)
+    assert _replaceable(None, 8)
+    assert _replaceable(4096, 8)
+    assert not _replaceable([1, 2], 8)
+    assert not _replaceable(True, 8)  # a switch is not a size
+    assert not _replaceable(3, False)
 
 
 def test_the_weights_are_those_of_the_seed_and_none_is_all_zero_or_one() -> None:
-    one, twin, other = (
-        tiny_models.tiny_model("GPT2LMHeadModel"),
-        tiny_models.tiny_model("GPT2LMHeadModel"),
-        tiny_models.tiny_model("GPT2LMHeadModel", seed=1),
-    )
+    one, twin, other = tiny_model("GPT2LMHeadModel"), tiny_model("GPT2LMHeadModel"), tiny_model("GPT2LMHeadModel", seed=1)
     pairs = zip(one.parameters(), twin.parameters(), other.parameters())
     assert all(torch.equal(a, b) and not torch.equal(a, c) for a, b, c in pairs)
     assert all(parameter.unique().numel() > 1 for parameter in one.parameters())
