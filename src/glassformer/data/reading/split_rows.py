@@ -19,7 +19,8 @@ from glassformer.data.reading.splits import SPLITS, draw_splits, require_split
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.foundation.errors import DataError
 
-R, T = TypeVar("R"), TypeVar("T")
+R = TypeVar("R")
+T = TypeVar("T")
 
 
 class SplitRows(ABC, Generic[R, T]):
