@@ -61,18 +61,30 @@ def memory_of_plain(folder: Path) -> float:
     return float(subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()[-1])
 
 
-def in_turns(ways: dict[str, Callable[[str], Any]], rounds: int) -> dict[str, Any]:
-    """Milliseconds of each way, one after another in every round; the first three rounds warm up."""
+def computed(pid: int) -> float:
+    """Milliseconds that the threads of a process have computed."""
+    return sum(int(file.read_text().split()[0]) for file in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e6
+
+
+def in_turns(ways: dict[str, Callable[[str], Any]], rounds: int, server: int) -> dict[str, Any]:
+    """Milliseconds of each way, by the clock and computed (here and in the server), one after another in every round; the first
+    three rounds warm up."""
     taken: dict[str, list[float]] = {name: [] for name in ways}
+    cpu: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(rounds + 3):
         text = TEXTS[number % len(TEXTS)]
         for name, way in ways.items():
-            start = time.perf_counter()
+            begun, start = computed(os.getpid()) + computed(server), time.perf_counter()
             way(text)
             if number >= 3:
                 taken[name].append(1000 * (time.perf_counter() - start))
+                cpu[name].append(computed(os.getpid()) + computed(server) - begun)
     return {
-        name: {"median_ms": round(statistics.median(each), 2), "p95_ms": round(sorted(each)[int(0.95 * len(each))], 2)}
+        name: {
+            "median_ms": round(statistics.median(each), 2),
+            "p95_ms": round(sorted(each)[int(0.95 * len(each))], 2),
+            "median_cpu_ms": round(statistics.median(cpu[name]), 2),
+        }
         for name, each in taken.items()
     }
 
@@ -124,9 +136,11 @@ def beside_plain(run: Any, folder: Path, ready: dict[str, Any], rounds: int, pid
             run.predict([text], temperature=False)[0].probabilities.values(), transformers(text), strict=True
         )
     )
-    found: dict[str, Any] = {"one_text": in_turns(ways, rounds), "largest_difference": apart}
+    found: dict[str, Any] = {"one_text": in_turns(ways, rounds, pid), "largest_difference": apart}
     base = found["one_text"]["plain transformers"]["median_ms"]
     found["times_plain"] = {name: round(each["median_ms"] / base, 2) for name, each in found["one_text"].items()}
+    cpu = found["one_text"]["plain transformers"]["median_cpu_ms"]
+    found["times_plain_cpu"] = {name: round(each["median_cpu_ms"] / cpu, 2) for name, each in found["one_text"].items()}
     found["memory_mb"] = {"plain transformers": memory_of_plain(folder), "server, warm": resident(pid)}
     return found
 

@@ -63,7 +63,7 @@ def main() -> None:
             stages[name] = {"peak_mb": round(peak), "seconds": round(time.perf_counter() - began, 1)}
             began = time.perf_counter()
 
-        tokenizer = PretrainedConfig(kind="pretrained", folder=options.encoder).tokenizer()
+        tokenizer = PretrainedConfig(folder=options.encoder).tokenizer()
         stage("imports, the csv written")
         labels = Labels(DataConfig(path=str(file)))
         stage("read")

@@ -5,8 +5,8 @@
 An item has a question, the commands that answer it, an answer with our figures (``FILE#path``, as in systems.yaml) and a result
 of one line. Commands are run by tests/docs/test_systems_commands.py; those under ``refused`` must be refused. ``prints``: what
 the answer quotes from the output of its own commands. ``missing``: a file that is not to be had, and the line that uses it.
-``short``: what was run only in a short form. ``with_record``: other fields for an item once a record is there. ``cells``: a
-grid as a table. ``records`` says by what, when and where each record was made. Trains nothing.
+``short``: what was run only in a short form. ``cells``: a grid as a table. ``records`` says by what, when and
+where each record was made. Trains nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from make_systems import DOCS, MEASUREMENTS, filled, record, shown
+from make_systems import DOCS, filled, record, shown
 
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.yaml_text import parse_yaml
@@ -32,10 +32,6 @@ def document() -> dict[str, Any]:
 
 def exercises() -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = document()["exercises"]
-    for item in (item for exercise in found for item in exercise["items"]):
-        more = item.pop("with_record", None)
-        if more and (MEASUREMENTS / more.pop("file")).is_file():
-            item |= more
     return found
 
 
@@ -74,7 +70,7 @@ def cells(tried: list[dict[str, Any]]) -> str:
 
 def state(item: dict[str, Any]) -> str:
     """What stands behind an answer: a short run, a record, the command's own output, or an argument."""
-    if item.get("short"):
+    if "short" in item:
         return "short form"
     return "measured" if records(item) else "printed" if "prints" in item else "explained"
 
@@ -83,7 +79,7 @@ def entry(item: dict[str, Any]) -> str:
     commands = "\n".join(lines(item))
     pictures = [f"![{Path(name).stem}](../pictures/{name})" for name in item.get("pictures", ())]
     notes = [f"*Not here: {item['missing']}.*"] if "missing" in item else []
-    notes += [f"*Short form: {item['short']}.*"] if item.get("short") else []
+    notes += [f"*Short form: {item['short']}.*"] if "short" in item else []
     links = ", ".join(f"[{Path(name).stem}](../measurements/{name})" for name in records(item))
     notes += [f"Figures: {links} ([how](index.md#where-the-figures-come-from))."] if links else []
     answer = filled(item, item["answer"]) + ("\n\n" + cells(record(item["cells"])) if "cells" in item else "")
@@ -137,16 +133,10 @@ def index() -> str:
     return "\n".join([*parts, provenance()])
 
 
-def used_records() -> dict[str, dict[str, str]]:
-    """How each record was made that an item shows a figure of."""
-    shown_here = {name for exercise in exercises() for item in exercise["items"] for name in records(item)}
-    return {name: made for name, made in document()["records"].items() if name in shown_here}
-
-
 def provenance() -> str:
     """The records behind the figures: what made them, where and when, and the commit that brought their values in."""
     rows = ["| record | made by | on | commit |", "|---|---|---|---|"]
-    for name, made in used_records().items():
+    for name, made in document()["records"].items():
         rows.append(f"| [{Path(name).stem}](../measurements/{name}) | {made['by']} | {made['where']} | {made['commit']} |")
     return "\n".join(
         [

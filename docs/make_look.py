@@ -12,11 +12,14 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
 
 import glassformer as gf
 from glassformer.evaluation.interval_estimates import mean
-from glassformer.figures.attention import draw_table
+from glassformer.figures.attention import scale
 from glassformer.figures.save import save_figure
+from glassformer.figures.style import INK, new_axes, styled
 from glassformer.lens.page import render
 from glassformer.runs.film import moments
 
@@ -24,6 +27,20 @@ PICTURES = Path(__file__).parent / "pictures"
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 REPEATED = "kxqzvbmwkxqzvbmwkxqz"
 REVIEW = "the film was good , the end was long"
+
+
+def draw_table(table_LH: np.ndarray, *, title: str) -> Figure:
+    """One number from 0 to 1 for each head, as a coloured table with the numbers in it."""
+    layers, heads = table_LH.shape
+    with styled():
+        figure, axes = new_axes(0.62 * heads + 1.8, 0.45 * layers + 1.3)
+        axes.imshow(table_LH, cmap=scale(), norm=Normalize(0, 1), aspect="auto")
+        for (layer, head), value in np.ndenumerate(table_LH):
+            colour = "white" if value > 0.6 else INK
+            axes.text(head, layer, f"{value:.2f}", ha="center", va="center", fontsize=8, color=colour)
+        axes.set(xticks=range(heads), yticks=range(layers), xlabel="head", ylabel="layer", title=title)
+        axes.grid(False)
+        return figure
 
 
 def write_repeated(file: Path, lines: int = 6000) -> None:
@@ -118,7 +135,7 @@ def draw(folder: Path) -> None:
     save_figure(last.figure(layer, head), PICTURES / "look-induction.png", dpi=90)
     untrained = run.look(REPEATED, checkpoint="untrained")
     save_figure(untrained.figure(layer, head), PICTURES / "look-induction-untrained.png", dpi=90)
-    save_figure(draw_table(last.head_scores.induction, title="induction score", most=1.0), PICTURES / "look-scores.png", dpi=90)
+    save_figure(draw_table(last.head_scores.induction, title="induction score"), PICTURES / "look-scores.png", dpi=90)
     pair = [labels.look(REVIEW, checkpoint=which) for which in ("untrained", "last")]
     for look in pair:
         save_figure(look.figure(), PICTURES / f"look-encoder-{look.name}.png", dpi=80)

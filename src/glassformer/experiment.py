@@ -57,7 +57,7 @@ from glassformer.foundation.errors import (
 from glassformer.foundation.files import code_sha256
 from glassformer.foundation.metrics import COLLAPSED_TO, TRAIN, VALIDATION
 from glassformer.foundation.place import place_of
-from glassformer.foundation.plugins import changed_plugins, load_plugins
+from glassformer.foundation.plugins import changed_plugins, fault_in_plugin, load_plugins
 from glassformer.foundation.progress import SILENT, Watcher, usual_watcher
 from glassformer.foundation.registry import unrecorded_parts
 from glassformer.foundation.runtime import Runtime, choose_runtime, environment, is_out_of_memory
@@ -685,7 +685,9 @@ def _ending_recorded(folder: RunDirectory, stop: StopSignal, clock: Stopwatch, p
         ended("diverged", reason=str(error))
         raise
     except Exception as error:
-        ended("failed", reason="Another process of this run was lost." if is_lost(error) else str(error))
+        ended(
+            "failed", reason="Another process of this run was lost." if is_lost(error) else fault_in_plugin(error) or str(error)
+        )
         if is_out_of_memory(error):
             raise OutOfMemory(
                 f"Out of memory ({str(error).splitlines()[0]}). Make model.width, model.layers, model.context, "

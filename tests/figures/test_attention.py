@@ -15,7 +15,6 @@ from glassformer.figures.attention import (
     draw_grid,
     draw_map,
     draw_patching,
-    draw_table,
     scale,
 )
 from glassformer.figures.save import to_bytes
@@ -58,8 +57,6 @@ def test_the_others() -> None:
     grid = draw_grid(np.zeros((2, 3, 4, 4)), layers=[5, 7], title="all")
     assert len(grid.axes) == 6
     assert grid.axes[3].get_ylabel() == "layer 7"
-    table = draw_table(np.array([[0.5, -0.25]]), label="on repeated tokens")
-    assert [text.get_text() for text in table.axes[0].texts][:2] == ["0.50", "-0.25"]
     effects = draw_effects({"0.0": Estimate(0.1, 0.0, 0.2, 3), "0.1": Estimate(0.4)}, unit="nats")
     assert [label.get_text() for label in effects.axes[0].get_yticklabels()] == ["0.1", "0.0"]
     patched = draw_patching(np.array([[0.0, 2.0, 0.5], [1.0, 0.1, -1.0]]), ["a", "b", "c"], ["embedded", "layer 0"])

@@ -16,7 +16,6 @@ from glassformer.foundation.distributions import (
     beta_quantile,
     chi_square_quantile,
     incomplete_beta,
-    normal_cdf,
     normal_quantile,
     t_two_sided,
     t_upper,
@@ -89,8 +88,6 @@ def test_chi_square_quantiles_are_exact(df, probability):
 
 
 def test_normal_is_exact():
-    z = np.array([-30.0, -5.0, -1.0, 0.0, 0.3, 4.0])
-    np.testing.assert_allclose(normal_cdf(z), [float(mpmath.ncdf(one)) for one in z], rtol=1e-12)
     assert normal_quantile(0.975) == pytest.approx(1.959963984540054, abs=1e-14)
 
 

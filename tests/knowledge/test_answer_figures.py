@@ -27,10 +27,9 @@ def test_reliability_has_a_point_for_each_bin():
     assert "a title" in inline_svg(figure)
 
 
-def test_coverage_has_a_line_for_each_model():
+def test_coverage_is_a_line():
     points = [{"coverage": 0.5, "accuracy": 1.0, "threshold": 0.7}, {"coverage": 1.0, "accuracy": 0.75, "threshold": 0.1}]
-    (axes,) = coverage_figure({"one": points, "two": points}).axes
-    assert [line.get_label() for line in axes.get_lines()] == ["one", "two"]
+    (axes,) = coverage_figure(points).axes
     assert list(axes.get_lines()[0].get_ydata()) == [1.0, 0.75]
 
 

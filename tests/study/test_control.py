@@ -402,6 +402,7 @@ def test_a_sound_study_has_no_remark_more(attempt):
     study = attempt({"model.norm": ["rms"], "model.positions": ["rotary"], "model.merge": ["shift"]})
     assert [verdict.conditions for verdict in study.verdicts] == [(), (), ()]
     assert all("compared with" not in verdict.sentence for verdict in study.verdicts)
+    assert [row["parameters"] for row in study.table] == [facts.parameters for facts in study.book.variants.values()]
     known = ("Not better than the bigram", "learned too little")
     assert all(any(part in note for part in known) for note in study.notes)
 

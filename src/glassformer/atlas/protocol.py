@@ -54,10 +54,6 @@ class Row(Config):
     untestable: str = ""
     """Why the claim itself cannot be tested at these sizes."""
 
-    @property
-    def claim_tested(self) -> bool:
-        return self.kind in ("loss", "control") and not self.untestable
-
 
 class Base(Config):
     title: str

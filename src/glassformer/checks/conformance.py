@@ -171,7 +171,8 @@ def cases(slot: str | None = None, kind: str | None = None) -> list[ConformanceC
     """All cases of all variants, of one slot, or of one variant; each with all of its ``examples``."""
     if slot is not None and slot not in SLOTS:
         raise UsageError(f"slot={slot!r} is not part of a model; conformance tests {', '.join(SLOTS)}.", reason="unknown-slot")
-    found, pairs = [], dict[str, ConformanceCase]()
+    found: list[ConformanceCase] = []
+    pairs: dict[str, ConformanceCase] = {}
     for path in SLOTS if slot is None else (slot,):
         for name in Slot.every[path].names() if kind is None else (kind,):
             examples = Slot.every[path].get(name).examples

@@ -14,7 +14,7 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 
 from glassformer.figures.save import printable
-from glassformer.figures.style import GRID, INK, PALETTE, SOFT, Drawing, new_axes, styled
+from glassformer.figures.style import GRID, PALETTE, SOFT, Drawing, new_axes, styled
 from glassformer.foundation.estimate import Estimate
 
 # From nothing to all: lightness falls (on a dark page, rises) all the way, and hue only goes between yellow and blue, which
@@ -70,25 +70,7 @@ def draw_grid(weights_LHTS: np.ndarray, *, layers: Sequence[int], title: str = "
         return figure
 
 
-def draw_table(table_LH: np.ndarray, *, title: str = "", label: str = "", most: float | None = None) -> Figure:
-    """One number for each head, as a coloured table with the numbers in it."""
-    layers, heads = table_LH.shape
-    size = max(abs(np.nanmax(table_LH)), abs(np.nanmin(table_LH))) if most is None else most
-    with styled():
-        figure, axes = new_axes(0.62 * heads + 1.8, 0.45 * layers + 1.3)
-        shade = np.clip(np.abs(np.nan_to_num(table_LH)) / (size or 1.0), 0, 1)
-        axes.imshow(shade, cmap=scale(), norm=Normalize(0, 1), aspect="auto")
-        for (layer, head), value in np.ndenumerate(table_LH):
-            colour = "white" if shade[layer, head] > 0.6 else INK
-            axes.text(head, layer, f"{value:.2f}", ha="center", va="center", fontsize=8, color=colour)
-        axes.set(xticks=range(heads), yticks=range(layers), xlabel="head", ylabel="layer", title=title)
-        axes.grid(False)
-        if label:
-            axes.text(1.0, -0.25, label, transform=axes.transAxes, ha="right", va="top", fontsize=8, color=SOFT)
-        return figure
-
-
-def draw_effects(effects: Mapping[str, Estimate], *, unit: str, title: str = "") -> Figure:
+def draw_effects(effects: Mapping[str, Estimate], *, unit: str) -> Figure:
     """What taking out each head does, with its interval, the largest first."""
     order = sorted(effects, key=lambda name: -(effects[name].value or 0.0))
     with styled():
@@ -102,11 +84,11 @@ def draw_effects(effects: Mapping[str, Estimate], *, unit: str, title: str = "")
         axes.axvline(0.0, color=SOFT, linestyle="--", linewidth=1.0)
         axes.set_yticks(range(len(order)), order, fontsize=8)
         axes.invert_yaxis()
-        axes.set(xlabel=unit, title=title)
+        axes.set(xlabel=unit)
         return figure
 
 
-def draw_patching(found_LT: np.ndarray, tokens: Sequence[str], layers: Sequence[str], *, title: str = "") -> Figure:
+def draw_patching(found_LT: np.ndarray, tokens: Sequence[str], layers: Sequence[str]) -> Figure:
     """What of another text comes back when its residual stream is put in, by layer (upwards) and position: 0 nothing, 1 all."""
     count, positions = found_LT.shape
     with styled():
@@ -118,7 +100,7 @@ def draw_patching(found_LT: np.ndarray, tokens: Sequence[str], layers: Sequence[
         axes.set_xticks(at, [_short(tokens[position]) for position in at], fontsize=7, rotation=90)
         axes.set_yticks(range(count), layers, fontsize=7)
         axes.grid(False)
-        axes.set(title=title, xlabel="put in at this position", ylabel="after")
+        axes.set(xlabel="put in at this position", ylabel="after")
         figure.colorbar(image, ax=axes, fraction=0.04, pad=0.02).set_label("comes back")
         return figure
 

@@ -29,10 +29,9 @@ SMALLEST = 1e-16  # below, a KL is drawn as if it were this: float64 shows no mo
 MANY_KEYS = 40  # bars beyond this become a line
 
 
-def empty_figure(columns: int, *, title: str, width: float = 4.6, height: float = 3.8) -> tuple[Figure, list[Any]]:
+def empty_figure(columns: int, *, title: str, width: float = 4.6) -> tuple[Figure, list[Any]]:
     """A figure with panels side by side, not known to pyplot, so that nothing stays open."""
-
-    figure = Drawing(figsize=(width * columns, height), layout="constrained")
+    figure = Drawing(figsize=(width * columns, 3.8), layout="constrained")
     figure.suptitle(title, fontsize=12)
     axes = [figure.add_subplot(1, columns, place + 1) for place in range(columns)]
     for axis in axes:

@@ -122,9 +122,7 @@ def _draw_curves(axes: Axes, curves: Sequence[Curve], *, by: str, unit: str) -> 
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
 
 
-def loss_by_position(
-    means: Mapping[str, np.ndarray], errors: Mapping[str, np.ndarray] | None = None, *, title: str = "", unit: str = NATS
-) -> Figure:
+def loss_by_position(means: Mapping[str, np.ndarray], errors: Mapping[str, np.ndarray] | None = None) -> Figure:
     """Mean loss at each position of the window, one line per name, with a band of two standard errors."""
     with styled():
         figure, axes = new_axes()
@@ -134,14 +132,14 @@ def loss_by_position(
             if errors is not None and name in errors:
                 half_T = 2.0 * np.asarray(errors[name])
                 axes.fill_between(position_T, mean_T - half_T, mean_T + half_T, color=look["color"], alpha=0.18, linewidth=0)
-        axes.set(xlabel="position in the window (tokens the model has seen)", ylabel=unit, title=title)
+        axes.set(xlabel="position in the window (tokens the model has seen)", ylabel=NATS)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
         if len(means) > 1:
             legend_below(figure, axes)
         return figure
 
 
-def cost_by_part(parts: Mapping[str, float], *, unit: str, title: str = "") -> Figure:
+def cost_by_part(parts: Mapping[str, float], *, unit: str) -> Figure:
     """Level bars, in the order given, each with its amount and its share of the sum."""
     names, amounts = list(parts), np.array(list(parts.values()), dtype=np.float64)
     total = amounts.sum() or 1.0
@@ -152,7 +150,7 @@ def cost_by_part(parts: Mapping[str, float], *, unit: str, title: str = "") -> F
         axes.bar_label(bars, labels=labels, padding=4, color=INK, fontsize=9)
         axes.invert_yaxis()
         axes.margins(x=0.22)  # room for the labels
-        axes.set(xlabel=unit, title=title)
+        axes.set(xlabel=unit)
         axes.grid(visible=False, axis="y")
         axes.xaxis.set_major_formatter(lambda value, _: short_number(value))
         return figure

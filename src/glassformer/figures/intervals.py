@@ -57,14 +57,14 @@ def difference_intervals(
         return figure
 
 
-def value_intervals(rows: Sequence[IntervalRow], *, unit: str, title: str = "") -> Figure:
+def value_intervals(rows: Sequence[IntervalRow], *, unit: str) -> Figure:
     """One line per variant, first on top: every seed a dot, the mean with its interval."""
     with styled():
         figure, axes = new_axes(height=max(1.7, 1.15 + 0.52 * len(rows)))
         for place, row in enumerate(rows):
             _row(axes, row, place)
         _labels(axes, rows)
-        axes.set(xlabel=unit, title=title)
+        axes.set(xlabel=unit)
         return figure
 
 
@@ -154,7 +154,7 @@ class CostPoint:
     high: float | None = None
 
 
-def cost_against_quality(points: Sequence[CostPoint], *, cost: str, quality: str, title: str = "") -> Figure:
+def cost_against_quality(points: Sequence[CostPoint], *, cost: str, quality: str) -> Figure:
     """Cost to the right, quality upwards as it is; the first point is the one the others are compared with."""
     with styled():
         figure, axes = new_axes()
@@ -167,7 +167,7 @@ def cost_against_quality(points: Sequence[CostPoint], *, cost: str, quality: str
                 point.name, (point.cost, point.value), xytext=(7, 4), textcoords="offset points", color=color, fontsize=9.0
             )
         axes.margins(x=0.25, y=0.15)  # room for the names
-        axes.set(xlabel=cost, ylabel=quality, title=title)
+        axes.set(xlabel=cost, ylabel=quality)
         axes.xaxis.set_major_formatter(lambda value, _: short_number(value))
         return figure
 

@@ -14,13 +14,6 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 
-def normal_cdf(z: npt.ArrayLike) -> Floats:
-    """P(Z <= z)."""
-    from scipy.special import ndtr
-
-    return np.asarray(ndtr(z))
-
-
 def normal_quantile(probability: float) -> float:
     """The z with P(Z <= z) = probability; needs no scipy."""
     return NormalDist().inv_cdf(probability)

@@ -34,7 +34,7 @@ def answer_pictures(details: Mapping[str, Any]) -> list[tuple[Any, str]]:
         found.append((reliability_diagram(calibration["reliability"]), caption))
     if details.get("coverage"):
         caption = "Accuracy against coverage: the share of right answers when only the surest are given."
-        found.append((coverage_figure({"model": details["coverage"]}), caption))
+        found.append((coverage_figure(details["coverage"]), caption))
     known = [row["confidence"] for row in details.get("answers", []) if "confidence" in row]
     nobody = [row["confidence"] for row in nowhere.get("answers", []) if "confidence" in row]
     if known and nobody:
@@ -50,22 +50,18 @@ def answer_pictures(details: Mapping[str, Any]) -> list[tuple[Any, str]]:
     return found
 
 
-def coverage_figure(curves: Mapping[str, Sequence[Mapping[str, float]]], *, title: str = "") -> Figure:
-    """Accuracy of the surest answers against how many are given, a line for each model."""
+def coverage_figure(points: Sequence[Mapping[str, float]]) -> Figure:
+    """Accuracy of the surest answers against how many are given."""
     from glassformer.figures import style
 
     with style.styled():
         figure, axes = style.new_axes(5.6, 3.6)
-        for number, (name, points) in enumerate(curves.items()):
-            coverage, accuracy = ([point[key] for point in points] for key in ("coverage", "accuracy"))
-            axes.plot(coverage, accuracy, color=style.PALETTE[number % len(style.PALETTE)], label=name)
-        axes.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="share of questions answered", ylabel="share right of them", title=title)
-        if len(curves) > 1:
-            axes.legend(loc="lower left")
+        axes.plot([point["coverage"] for point in points], [point["accuracy"] for point in points], color=style.PALETTE[0])
+        axes.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="share of questions answered", ylabel="share right of them")
         return figure
 
 
-def confidence_of_groups(groups: Mapping[str, Sequence[float]], *, threshold: float | None = None, title: str = "") -> Figure:
+def confidence_of_groups(groups: Mapping[str, Sequence[float]], *, threshold: float | None = None) -> Figure:
     """How sure answers about each group of people are, as shares by bin of confidence."""
     from glassformer.figures import style
 
@@ -83,12 +79,12 @@ def confidence_of_groups(groups: Mapping[str, Sequence[float]], *, threshold: fl
             )
         if threshold is not None:
             axes.axvline(threshold, color=style.SOFT, linestyle="--", linewidth=1.0, label="threshold")
-        axes.set(xlim=(0, 1), xlabel="confidence", ylabel="share of the group", title=title)
+        axes.set(xlim=(0, 1), xlabel="confidence", ylabel="share of the group")
         axes.legend()
         return figure
 
 
-def score_bars(scores: Mapping[str, Mapping[str, Any]], *, title: str = "") -> Figure:
+def score_bars(scores: Mapping[str, Mapping[str, Any]]) -> Figure:
     """The AUC of each score with its interval; one half is guessing."""
     from glassformer.figures import style
 
@@ -103,5 +99,5 @@ def score_bars(scores: Mapping[str, Mapping[str, Any]], *, title: str = "") -> F
         axes.axvline(0.5, color=style.SOFT, linestyle="--", linewidth=1.0)
         axes.set_yticks(range(len(names)), names)
         axes.invert_yaxis()
-        axes.set(xlim=(min(0.45, axes.get_xlim()[0]), 1.02), xlabel="AUC: retrieved above made up", title=title)
+        axes.set(xlim=(min(0.45, axes.get_xlim()[0]), 1.02), xlabel="AUC: retrieved above made up")
         return figure

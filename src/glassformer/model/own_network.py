@@ -88,9 +88,6 @@ class OwnNetwork(Network):
         mask = {MASK: key_padding_mask_BS} if self._takes_padding else {}
         return self._checked(scores_in(self.module(ids_BT, **mask)), ids_BT)
 
-    def forward(self, ids_BT: Tensor, *, key_padding_mask_BS: Tensor | None = None) -> Tensor:
-        return self.features(ids_BT, key_padding_mask_BS=key_padding_mask_BS)
-
     def _checked(self, scores: Any, ids_BT: Tensor) -> Tensor:
         rows, outputs = tuple(ids_BT.shape), self.dims.num_outputs
         of_tokens, of_rows = (*rows, outputs), (rows[0], outputs)

@@ -198,7 +198,9 @@ class EncoderDecoder(Network):
         """The vectors the head reads, of the target [B, T, D]. Arguments: as of ``Transformer``; ``memory``: of ``encode``."""
         return self.decoder.features(ids_BT, **more)
 
-    def forward(self, source_ids_BS: Tensor, ids_BT: Tensor, source_padding_BS: Tensor | None = None) -> Tensor:
+    def forward(  # type: ignore[override]  # it needs a source; ``given`` is the network of the target alone
+        self, source_ids_BS: Tensor, ids_BT: Tensor, source_padding_BS: Tensor | None = None
+    ) -> Tensor:
         """Scores of the next token of the target, [B, T, V]."""
         return self.head(self.features(ids_BT, memory=self.encode(source_ids_BS, source_padding_BS)))
 

@@ -249,11 +249,11 @@ class TestSeedsAndLooks:
             plan(metric="los").judged  # noqa: B018
 
     def test_rules_are_the_plans(self):
-        rules = plan(metric="accuracy", margin=0.02, alpha=0.1, planned_effect=0.05, seeds=7).rules()
+        rules = plan(metric="accuracy", margin=0.02, alpha=0.01, planned_effect=0.05, seeds=7).rules()
         assert (rules.metric.name, rules.margin, rules.alpha, rules.planned_effect, rules.looks) == (
             "accuracy",
             0.02,
-            0.1,
+            0.01,
             0.05,
             (7,),
         )

@@ -1,5 +1,7 @@
-"""Rows of tables by split: what labelled texts and pairs of texts share. Training and validation are read at once, tests on
-request; a file that changed since a run began is refused. Imports no torch."""
+"""Rows of tables by split: what labelled texts and pairs of texts share. Imports no torch.
+
+Training and validation are read at once, tests on request; a file that changed since a run began is refused.
+"""
 
 from __future__ import annotations
 

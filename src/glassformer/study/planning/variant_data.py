@@ -306,13 +306,18 @@ def _require_same_bytes(name: str, own: PreparedData, base: PreparedData, split:
             reason="other-bytes",
         )
     for number in range(min(COMPARED_TEXTS, len(one))):
-        texts = [data.tokenizer.decode(data.split(split).document(number).tolist()) for data in (base, own)]
-        if texts[0] != texts[1]:
+        if _text_of(base, split, number) != _text_of(own, split, number):
             raise ConfigError(
                 f"{name}: what its tokenizer makes of {own.split(split).where(number)} is not the text that the baseline's "
                 "makes of it, so bits_per_byte are not about the same text; compare tokenizers that keep the text as it is.",
                 reason="other-text",
             )
+
+
+def _text_of(data: PreparedData, split: str, number: int) -> str:
+    """What a tokenizer gives back of a document, without tokens that stand for no text."""
+    ids, lengths = np.asarray(data.split(split).document(number)), data.tokenizer.byte_lengths()
+    return data.tokenizer.decode(ids[lengths[ids] > 0.0].tolist())
 
 
 def _bytes_by_document(data: PreparedData, split: str) -> np.ndarray:

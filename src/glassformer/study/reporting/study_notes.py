@@ -173,7 +173,7 @@ def _token_differences(study: Study) -> list[str]:
     return [
         f"{name} is trained on {amount} and the baseline on {own[BASE]}."
         for name, amount in own.items()
-        if BASE in own and amount != own[BASE]
+        if BASE in own and amount != own[BASE] and book[name].tokens  # none: it could not be built
     ]
 
 

@@ -89,7 +89,7 @@ def invalid(
     found = problem(problems, labels, change.seeds, "it")
     reason = why = NOT_JUDGED if only_leaks and change.unjudged else "unstable" if unstable else found
     if only_leaks and change.leak:
-        when = "" if evidence is not None else " and was not trained"
+        when = "" if evidence is not None else ", so it was not trained" if change.unjudged else " and was not trained"
         if change.leaks_in_step or change.leaks_once_trained:
             when = f" {leak_found(in_step=change.leaks_in_step)}"
         why = f"{NOT_JUDGED if change.unjudged else 'it cheats'}{when}: {change.leak}"

@@ -164,7 +164,8 @@ class StudyRunner:
             if facts.leak is not None and not self.plan.allow_leaks:
                 if name == BASE:
                     raise CheckFailed(f"The baseline itself fails a check, so nothing can be compared with it. {facts.leak}")
-                self.watch.say(f"{name} is not trained: {facts.leak} Use --allow-leaks to train it anyway, marked tainted.")
+                anyway = " Use --allow-leaks to train it anyway, marked tainted." if facts.parameters else ""  # it was built
+                self.watch.say(f"{name} is not trained: {facts.leak}{anyway}")
 
     def _run_inspection(self, names: Sequence[str]) -> None:
         """Cost and checks of these variants, with the settings from matching and tuning."""

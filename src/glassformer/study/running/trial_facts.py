@@ -16,6 +16,7 @@ from glassformer.assembly import tools_for
 from glassformer.data.token_files import TokenSplit
 from glassformer.evaluation.token_losses import evaluating
 from glassformer.foundation.errors import CheckFailed
+from glassformer.foundation.runtime import choose_device
 from glassformer.objectives.base import ObjectiveConfig
 from glassformer.run import Run
 from glassformer.study.planning.conditions import FACTS
@@ -41,10 +42,13 @@ def record_facts(run: Run, judge: ObjectiveConfig, split: str, *, whole: bool) -
 
 
 def learned_outside(run: Run) -> int:
-    """Numbers of a checkpoint that training has changed and that are no parameters: buffers with a table of the text, say."""
-    before, after = run.untrained(), run.model_at("last")
-    parameters = dict(after.named_parameters())
-    started = before.state_dict()
+    """Numbers of a checkpoint that training has changed and that are no parameters: buffers with a table of the text, say. Of a
+    pretrained encoder none: its code is not a user's."""
+    after = run.model_at("last")
+    parameters = dict(after.named_parameters(remove_duplicate=False))
+    if after.pretrained_source() is not None or parameters.keys() >= after.state_dict().keys():
+        return 0
+    started = run.untrained().state_dict()
     changed = (
         tensor
         for name, tensor in after.state_dict().items()
@@ -58,11 +62,12 @@ def text_known(run: Run, judge: ObjectiveConfig, judged: TokenSplit) -> dict[str
     trained = run.data.split("train")
     size = min(MOST_TOKENS, judged.num_tokens, trained.num_tokens)
     texts = {"judged": _beginning(judged, size), "trained": _beginning(trained, size)}
-    tools, network = tools_for(run.recipe, run.tokenizer), run.model_at("last")
+    tools, network = tools_for(run.recipe, run.tokenizer), run.model_at("last").to(choose_device("auto"))
     found: dict[str, dict[str, float]] = {}
+    baselines = run.baselines()
     for name, text in texts.items():
         found.setdefault("run", {})[name] = judge.evaluate(network, text, tools).units["loss"].value
-        for baseline, one in run.baselines().items():
+        for baseline, one in baselines.items():
             units = one.evaluate(text, tools).units
             if "loss" in units:
                 found.setdefault(baseline, {})[name] = units["loss"].value
@@ -80,10 +85,10 @@ def _beginning(text: TokenSplit, tokens: int) -> TokenSplit:
 def _require_causal_on(text: TokenSplit, run: Run) -> None:
     """Exchanges the second half of windows of the judged text: no score of the first half may change. The check of the
     laws uses ids by chance; here a network is asked where it is judged."""
-    length, network = run.recipe.model.context, run.model_at("last")
-    length = min(length, text.num_tokens)
+    device = choose_device("auto")
+    network, length = run.model_at("last").to(device), min(run.recipe.model.context, text.num_tokens)
     starts = np.linspace(0, text.num_tokens - length, min(WINDOWS, max(1, text.num_tokens // length))).astype(np.int64)
-    ids_BT = torch.from_numpy(np.stack([text.tokens[at : at + length] for at in starts]).astype(np.int64))
+    ids_BT = torch.from_numpy(np.stack([text.tokens[at : at + length] for at in starts]).astype(np.int64)).to(device)
     half = length // 2
     if half < 1:
         return
