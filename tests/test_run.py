@@ -42,6 +42,15 @@ def test_what_one_sees(trained) -> None:
     assert json.loads(json.dumps(summary)) == summary
 
 
+def test_metrics_are_a_frame_with_a_row_for_every_step(trained) -> None:
+    pytest.importorskip("pandas")
+    run = gf.load(trained)
+    frame = run.metrics()
+    assert list(frame["step"]) == sorted({record["step"] for record in run.records()})
+    assert frame["validation_loss"].iloc[-1] == run.records()[-1]["validation_loss"]
+    assert frame["loss"].notna().all()
+
+
 def test_in_a_notebook_without_a_network(trained) -> None:
     page = gf.load(trained)._repr_html_()
     assert page.startswith("<table>")

@@ -106,7 +106,7 @@ def make(transformers: Any, name: str) -> Any:
             )
         ),
         "gpt-neox": lambda: transformers.GPTNeoXForCausalLM(
-            transformers.GPTNeoXConfig(**small, **plain, rope_parameters={**rope(500.0), "partial_rotary_factor": 0.5})
+            transformers.GPTNeoXConfig(**small, **plain, rotary_emb_base=500.0, rotary_pct=0.5)
         ),
         "mixtral": lambda: transformers.MixtralForCausalLM(
             transformers.MixtralConfig(**small, **plain, num_key_value_heads=2, num_local_experts=5, num_experts_per_tok=3)

@@ -138,6 +138,7 @@ def _candidates(texts: Sequence[np.ndarray]) -> list[list[int]]:
     for band in range(BANDS):
         part_NR = hashes_NK[:, band * ROWS : (band + 1) * ROWS]
         _, which_N = np.unique(part_NR, axis=0, return_inverse=True)
+        which_N = which_N.reshape(-1)  # numpy 2.0 gives it a second axis
         order = np.argsort(which_N, kind="stable")
         starts = np.flatnonzero(np.diff(which_N[order], prepend=-1))
         sizes = np.diff(starts, append=len(order))
