@@ -49,14 +49,14 @@ def rows(study: Study) -> list[str]:
     """The rows of the table."""
     regression = by_scikit_learn(study)
     right = {name: study.values.trials[name].values for name in study.plan.variants}
-    effects = {name: two_way_effects(values - regression) for name, values in right.items()}
+    effects = {name: two_way_effects(values - regression, answers=True) for name, values in right.items()}
     corrected = dict(zip(effects, holm([float(one.p) for one in effects.values()])))
     few, lines = study.plan.set["data.few"], []
     for name, values in {"logistic regression": regression, **right}.items():
         mean, cells = two_way_effects(values).estimate(), ["", ""]
         if name in effects:
             off, decided = effects[name].estimate(), len(regression) >= FEWEST_SEEDS
-            same = decided and float(effects[name].p_same(MARGIN, answers=True)) <= study.plan.alpha
+            same = decided and float(effects[name].p_same(MARGIN)) <= study.plan.alpha
             word = "better" if (off.value or 0.0) > 0 else "worse"
             word = "same" if same else word if decided and corrected[name] <= study.plan.alpha else "not decided"
             cells[0] = f"{word}, {percent((off.value, off.low, off.high), '+')}, p {corrected[name]:.3f}"
