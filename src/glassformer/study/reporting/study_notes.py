@@ -65,7 +65,7 @@ def measured_of_trials(study: Study) -> dict[str, dict[str, float]]:
         if not done:
             continue
         outside = [_environment(study, one.trial).get(FACTS, {}).get("learned_outside") for one in done]
-        values = {
+        values: dict[str, list[Any]] = {
             "memory_bytes": [one.peak_bytes for one in done],
             "flops_growth": [one.flops_growth for one in done],
             "learned_outside": outside,
