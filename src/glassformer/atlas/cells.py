@@ -227,10 +227,10 @@ def _groups(records: Records) -> dict[tuple[str, str, str, str], list[Group]]:
         by_seed = tuple(sorted(runs, key=lambda one: one.job.seed))
         documents = next((one.documents for one in by_seed if one.documents), "")
         found.setdefault(key[:4], []).append(Group(*key[:7], documents, by_seed))
-    for (row, *place), own in found.items():
+    for (row, text, size, base), own in found.items():
         own.sort(key=lambda one: -len(one.runs))
         if row == BASELINE:
-            own[:] = [_with_alike(one, own, records.alike(one.machine, *place)) for one in own]
+            own[:] = [_with_alike(one, own, records.alike(one.machine, text, size, base)) for one in own]
     return found
 
 
