@@ -271,7 +271,7 @@ import ray
 from glassformer.foundation.errors import UsageError
 from glassformer.study.running.executors.base import Ended, Started, Task
 from glassformer.study.running.executors.ray import RayExecutor
-ray.init(num_cpus=8, num_gpus=1, include_dashboard=False, log_to_driver=False, object_store_memory=80 << 20)
+ray.init("local", num_cpus=8, num_gpus=1, include_dashboard=False, log_to_driver=False, object_store_memory=80 << 20)
 here, tasks = pathlib.Path({here!r}), []
 for number in range({at_once} + 1):
     plugin = here / f"holds_{{number}}.py"
