@@ -1,5 +1,7 @@
-"""Rows of tables by split: what labelled texts and pairs of texts share. Training and validation are read at once, tests on
-request; a file that changed since a run began is refused. Imports no torch."""
+"""Rows of tables by split: what labelled texts and pairs of texts share.
+
+Training and validation are read at once, tests on request; a file that changed since a run began is refused. Imports no torch.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from glassformer.data.reading.splits import SPLITS, draw_splits, require_split
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.foundation.errors import DataError
 
-R, T = TypeVar("R"), TypeVar("T")
+R = TypeVar("R")
+T = TypeVar("T")
 
 
 class SplitRows(ABC, Generic[R, T]):
