@@ -517,7 +517,7 @@ class Run:
         rule = self.abstain_rule(checkpoint) if abstain else None
         options = AskOptions(beams=beams, abstain_below=abstain_below, abstain_by=rule)
         objective = self.recipe.objective
-        items = self.question_texts(questions) if isinstance(questions, str | list | tuple) else questions
+        items: Any = self.question_texts(questions) if isinstance(questions, str | list | tuple) else questions
         if not hasattr(items, "answers"):
             raise UsageError(
                 f"ask takes a text, a list of texts, or the result of Run.questions(FILE), not {questions!r}.",

@@ -162,6 +162,7 @@ class Labels(SplitRows[Row, LabelledTexts]):
     def __init__(self, data: DataConfig, *, expect: Mapping[str, Any] | None = None, target: Target = "class") -> None:
         self.target = target
         self.scale: tuple[float, float] | None = None
+        self._trained_on = np.zeros(0, np.int64)
         super().__init__(data, expect=expect)
 
     def _find(self, data: DataConfig) -> LabelSources:
