@@ -1,12 +1,6 @@
-<<<<<<< HEAD
-"""Rows of tables by split: what labelled texts and pairs of texts share. Imports no torch.
-
-Training and validation are read at once, tests on request; a file that changed since a run began is refused.
-=======
 """Rows of tables by split: what labelled texts and pairs of texts share.
 
 Training and validation are read at once, tests on request; a file that changed since a run began is refused. Imports no torch.
->>>>>>> i39
 """
 
 from __future__ import annotations
