@@ -55,9 +55,10 @@ def score_texts(network: Network, tokenizer: Tokenizer, items: LabelledTexts, *,
     with evaluating(network):
         for at, rows in in_order(texts, batch_size):
             batch = as_batch(rows).to(device)
-            scores_BC, features_BTD = scores_and_features(network, batch)
-            seen_BT1 = (~batch["hidden"]).unsqueeze(-1)
-            vectors_BD = (features_BTD[:, -seen_BT1.shape[1] :] * seen_BT1).sum(1) / seen_BT1.sum(1)
+            scores_BC, vectors_BD = scores_and_features(network, batch)
+            if vectors_BD.ndim == 3:  # one for each token; an own network of whole rows gives one for each row
+                seen_BT1 = (~batch["hidden"]).unsqueeze(-1)
+                vectors_BD = (vectors_BD[:, -seen_BT1.shape[1] :] * seen_BT1).sum(1) / seen_BT1.sum(1)
             for place, part in enumerate((scores_BC.double(), vectors_BD.double())):
                 if found[place] is None:
                     found[place] = np.zeros((len(texts), part.shape[1]))
