@@ -7,6 +7,7 @@ import signal
 from typing import Any
 
 import pytest
+from tests.refusals import refused
 from tests.study.conducted import MakesUp, effects, entries, words
 
 from glassformer.foundation.errors import ConfigError, Interrupted
@@ -43,9 +44,9 @@ class TestFailures:
         assert any("12 trials of changes are not started" in sentence for sentence in said)
 
     def test_what_the_user_must_mend_ends_the_study_with_a_sentence(self, conduct):
-        refused = {"status": "refused", "reason": "model.merge has no 'mine'.", "exit_code": 2}
-        with pytest.raises(ConfigError, match=r"no 'mine'.*must be moved to such a file"):
-            conduct(lambda *_: refused)
+        unknown = {"status": "refused", "reason": "model.merge has no 'mine'.", "exit_code": 2, "code": "unknown-name"}
+        with refused(ConfigError, "unknown-name", "must be moved to such a file"):
+            conduct(lambda *_: unknown)
         assert conduct.executor.closed
 
     def test_a_change_that_cannot_run_costs_its_own_verdict_only(self, conduct):

@@ -104,7 +104,13 @@ def test_runs_side_by_side_in_one_process_have_the_values_of_one_alone(recipe: d
         with closing(LocalExecutor(1, logs=folder / "logs", lanes=lanes)) as executor:
             events = list(executor.run(tasks))
         assert [event.answer["status"] for event in events if isinstance(event, Ended)] == ["finished"] * 3
-        timeless = ("seconds", "time", "tokens_per_second", "peak_bytes", "flops_growth")  # memory is not measured beside others
+        timeless = (
+            "seconds",
+            "time",
+            "tokens_per_second",
+            "peak_bytes",
+            "flops_growth",
+        )  # memory is not measured beside others
         lines = [(folder / f"{seed}" / "metrics.jsonl").read_text().splitlines() for seed in range(3)]
         return [
             json.dumps({key: value for key, value in json.loads(line).items() if key not in timeless})
