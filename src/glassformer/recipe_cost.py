@@ -105,7 +105,7 @@ class Plan:
             ("weights", in_megabytes(self.cost.weight_bytes)),
             ("gradients", in_megabytes(self.cost.gradient_bytes)),
             ("optimizer state", in_megabytes(self.optimizer_bytes)),
-            ("activations of one micro-batch", in_megabytes(self.cost.activation_bytes)),
+            ("activations of one micro-batch at full context", in_megabytes(self.cost.activation_bytes)),
             ("memory at the peak of a step", in_megabytes(self.total_bytes if self.peak_bytes is None else self.peak_bytes)),
         ]
         if self.seconds is not None and self.step_seconds is not None:
@@ -197,7 +197,7 @@ def plan(
 
 def peak_memory(recipe: Recipe, data: PreparedData) -> int | None:
     """Bytes at the peak of a training step on the device it would run on; None where the step cannot run on fake tensors (it
-    reads a number of a tensor, for example)."""
+    reads a number of a tensor, for example, or a plugin's tensor that is no parameter and no buffer)."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     runtime = choose_runtime(device=recipe.training.device, precision=recipe.training.precision)
@@ -210,7 +210,7 @@ def peak_memory(recipe: Recipe, data: PreparedData) -> int | None:
             with mode:  # some optimizers make their state at once
                 step = training_step(recipe, network, runtime)  # type: ignore[arg-type]
             return peak_bytes(step, largest, mode)
-    except (RuntimeError, NotImplementedError):
+    except (RuntimeError, NotImplementedError, AssertionError, TypeError):
         return None
 
 

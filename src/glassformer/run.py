@@ -41,6 +41,7 @@ from glassformer.model.kernels import read_triton_ahead
 from glassformer.model.network import MODELS, Network
 from glassformer.networks.classifier_import import cached_classifier, is_classifier
 from glassformer.networks.onnx_export import export_onnx
+from glassformer.objectives.base import ObjectiveConfig
 from glassformer.prediction import Prediction, Predictor, fit_reference
 from glassformer.pretrained.adapter_export import Answers
 from glassformer.pretrained.exporting import Exported, export, model_card
@@ -526,7 +527,8 @@ class Run:
         tools = assembly.tools_for(self.recipe, self.tokenizer)
         if remark := objective.remark_on(items, tools):
             self._say_once(remark)
-        if objective.ask_reads not in KINDS:
+        asked = getattr(objective, "judge", objective)  # of a mixture, the part that is judged
+        if asked.ask_reads not in KINDS or type(asked).ask is not ObjectiveConfig.ask:
             return objective.ask(self._answering_model(checkpoint), items, tools, options)
         predictor = self.predictor(checkpoint)
         below, _ = predictor.threshold(abstain_below=abstain_below)

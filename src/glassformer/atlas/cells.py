@@ -84,7 +84,7 @@ class Curve:
 
 def curve_of(atlas: Atlas, records: Records, row: str, base: str = "modern") -> Curve | None:
     """The rate curve of a row; None before two rates are complete. A rate's losses are those of the machine with most runs of
-    it: the curve chooses a setting, so that code of before may have made a part of it."""
+    it. Runs by earlier code count too, because the curve only chooses a rate."""
     by_rate: dict[float, dict[str, dict[int, float]]] = {}
     for one in records.select(row=row, base=base, area="tuning"):
         by_rate.setdefault(one.job.rate, {}).setdefault(one.machine, {})[one.job.seed] = _loss(one, records)

@@ -16,7 +16,7 @@ from glassformer.data.config import DataConfig
 from glassformer.data.reading.corpus import article_lines, format_by_name
 from glassformer.data.reading.named_sets import SETS
 from glassformer.data.reading.sources import find_label_sources, find_sources
-from glassformer.data.reading.tables import cells
+from glassformer.data.reading.tables import cells, column_names
 from glassformer.foundation.errors import ConfigError
 
 FILE, ARTICLE = "file", "article"
@@ -33,11 +33,17 @@ def groups_of(items: Any, data: DataConfig) -> tuple[str, ...] | None:
     files = list(dict.fromkeys(file for file, _ in places))
     if data.group is None:  # what a set says holds for its own files
         folder = find_sources(data).train.files[0].parent
-        if any(file.parent != folder for file in files):
+        if any(file.parent != folder or not _has_column(file, group, data) for file in files):
             return None
     find = {file: _finder(file, group, data) for file in files}
     groups = tuple(find[file](line) for file, line in places)
     return groups if len(set(groups)) < len(groups) else None
+
+
+def _has_column(file: Path, group: str | int, data: DataConfig) -> bool:
+    """Whether a group that a set declares can be read of this copy of its files."""
+    kind = data.format or format_by_name(file)
+    return kind == "text" or group in (FILE, ARTICLE) or group in column_names(file, kind)
 
 
 def _finder(file: Path, group: str | int, data: DataConfig) -> Callable[[int], str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -109,8 +109,10 @@ class CheckpointWriter:
             self._pending = self._pool.submit(self._save, replace(checkpoint, model=model, optimizer=optimizer), best)
 
     def _wait(self) -> None:
-        pending, self._pending = self._pending, None
-        if pending is not None:
+        if self._pending is not None:
+            pending = self._pending
+            wait([pending])  # broken off by Ctrl-C, it is waited for again
+            self._pending = None
             self._written(pending.result())
 
     def _save(self, checkpoint: Checkpoint, best: int | None) -> Path:

@@ -320,7 +320,11 @@ class Study:
         tokens = (self.values.tokens.get(variant) or planned) if facts else 0.0
         flops = self.values.spent[variant] * facts.flops * (tokens / planned if planned else 1.0) if facts else 0.0
         measured = self.values.measured.get(variant, {})
-        memory = measured.get("memory_bytes") if all("memory_bytes" in one for one in self.values.measured.values()) else None
+        memory = (
+            measured.get("memory_bytes")
+            if all("memory_bytes" in self.values.measured.get(name, {}) for name in self.plan.variants)
+            else None
+        )
         return {
             "parameters": facts and facts.parameters + round(measured.get("learned_outside", 0)),
             "flops": facts and round(flops * measured.get("flops_growth", 1.0)),

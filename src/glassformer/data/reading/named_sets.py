@@ -21,7 +21,7 @@ from glassformer.data.config import NO_DATA, DocumentKind, FormatKind, Generated
 from glassformer.data.disk_cache import cache_folder, cached_folder
 from glassformer.data.reading.corpus import LabelSource, PairSource, Source
 from glassformer.data.reading.docstrings import docstring_corpus, library_sources
-from glassformer.data.reading.tables import Column, cells
+from glassformer.data.reading.tables import Column, cells, column_names
 from glassformer.foundation.errors import DataError, GlassformerError, UnknownName
 from glassformer.foundation.files import sha256_of_file, sha256_of_text, write_atomically
 
@@ -192,10 +192,13 @@ class UniqueTexts(NamedSet):
         def make(draft: Path) -> None:
             seen: set[str] = set()
             for name, source in (("train", found.train), ("validation", held_out)):
-                columns, texts = {"text_column": source.text_column, "group": SETS[self.of].group}, dict[str, str]()
+                texts = dict[str, str]()
                 for file in source.files:
-                    for _, (text, group) in cells(file, source.format_of(file), columns):
-                        texts.setdefault(text.strip(), group)
+                    kind, group = source.format_of(file), SETS[self.of].group
+                    known = group in column_names(file, kind)  # some copies of the files do not have it
+                    columns = {"text_column": source.text_column, "group": group if known else source.text_column}
+                    for _, (text, belongs) in cells(file, kind, columns):
+                        texts.setdefault(text.strip(), belongs)
                 rows = [{"text": text, "group": group} for text, group in texts.items() if text not in seen]
                 lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
                 write_atomically(draft / f"{name}.jsonl", lines)

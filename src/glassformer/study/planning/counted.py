@@ -47,7 +47,7 @@ def counted(recipe: Recipe, data: PreparedData, split: str, cost: Plan) -> dict[
     network, _ = starting_network(recipe, data, Parent.of(recipe, SILENT.say))
     start = _start(network)
     batches = batches_of(recipe, data)
-    if not is_ours(type(network)):  # one of ours adds what it computes of each text, and that takes time
+    if not is_ours(type(network)):  # ours would encode every text first, which takes time and changes no count
         batches = network.training_batches(batches, recipe.seed)
     steps = number_of_steps(recipe, batches)
     drawn = [batches.batch(step) for step in _spread(steps)]

@@ -219,15 +219,18 @@ def _trial_here(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _judge(run: Run, values: dict[str, Any]) -> None:
-    """Evaluates a trained run, by its own objective and by the one that judges all variants."""
+    """Evaluates a trained run, by its own objective and by the one that judges all variants.
+
+    What may refuse it comes before its evaluation, by which a trial counts as finished: a kill in between skips nothing.
+    """
     split, whole = values["split"], values["check_trained"]
-    run.evaluation(split, allow_leaks=values["allow_leaks"], checked=_checked(values, trained=True))
     judge = run.recipe.objective if values.get("judge") is None else OBJECTIVES.parse(dict(values["judge"]))
-    if values.get("judge") is not None:
-        if whole:  # what its own objective permits, the judge's may not
-            require_network(run.model_at("last"), laws=judge.laws, allow_leaks=values["allow_leaks"])
-        judge_run(run, judge, split)
+    if whole and values.get("judge") is not None:  # what its own objective permits, the judge's may not
+        require_network(run.model_at("last"), laws=judge.laws, allow_leaks=values["allow_leaks"])
     record_facts(run, judge, split, whole=whole and not values["allow_leaks"])
+    run.evaluation(split, allow_leaks=values["allow_leaks"], checked=_checked(values, trained=True))
+    if values.get("judge") is not None:
+        judge_run(run, judge, split)
 
 
 def _require_own_code() -> None:

@@ -77,8 +77,7 @@ def text_known(run: Run, judge: ObjectiveConfig, judged: TokenSplit) -> dict[str
 def _beginning(text: TokenSplit, tokens: int) -> TokenSplit:
     """The first documents of a split, at most so many tokens of them; one document is cut."""
     count = int(np.searchsorted(text.starts, tokens, side="left"))
-    end = text.starts[count] if 1 < count < text.num_documents and text.starts[count] <= tokens else tokens
-    return replace(text, tokens=text.tokens[:end], documents=text.documents[:count])
+    return replace(text, tokens=text.tokens[:tokens], documents=text.documents[:count])
 
 
 @torch.no_grad()

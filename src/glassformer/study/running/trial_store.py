@@ -131,7 +131,7 @@ class TrialStore:
             return {}
 
     def evict(self, key: str) -> int:
-        """Removes all trials of an key, because its model leaks; returns their number."""
+        """Removes all trials of a key, because its model leaks; returns their number."""
         seeds = self.seeds(key)
         for seed in seeds:
             shutil.rmtree(self.path(key, seed), ignore_errors=True)

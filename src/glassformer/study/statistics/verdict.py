@@ -199,9 +199,8 @@ class _Family:
         if judged is None:
             run = min(change.seeds, self.base.seeds) if self.rules.by_pairs else change.seeds
             waiting = wording.waiting(run, self.rules.looks)
-            return Verdict(
-                change.name, "not decided", waiting, wording.headline(change.name, "not decided", waiting), seeds_run=run
-            )
+            headline = wording.headline(change.name, "not decided", waiting)
+            return Verdict(change.name, "not decided", waiting, headline, exploratory=change.exploratory, seeds_run=run)
         looks = self._looks(change)
         conditions = tuple(worst_first(change.conditions, better=self.rules.metric.better(judged.effects.mean)))
         told = wording.Explanation(replace(change, conditions=conditions), judged, looks, len(self.changes), self.rules)
@@ -230,7 +229,15 @@ class _Family:
             reason = wording.problem(base.all_problems(), self.base_labels, base.seeds, "the baseline")
             seeds_failed = tuple(self.base_labels[position] for position in base.all_problems())
             headline = wording.headline(change.name, "invalid", reason)
-            return Verdict(change.name, "invalid", reason, headline, failed_seeds=seeds_failed, seeds_run=seeds)
+            return Verdict(
+                change.name,
+                "invalid",
+                reason,
+                headline,
+                exploratory=change.exploratory,
+                failed_seeds=seeds_failed,
+                seeds_run=seeds,
+            )
         measured = seeds > 1 and np.isfinite(change.values[:seeds]).all() and np.isfinite(base.values[:seeds]).all()
         evidence = self._evidence(change, seeds) if measured else None
         own = Rate(len(change.unstable()) + failed, change.seeds + runs)

@@ -122,6 +122,7 @@ class SlurmExecutor(Executor):
             self._submit.update_parameters(
                 slurm_setup=[f"export {name}={value}" for name, value in ONE_THREAD.items()],
                 slurm_additional_parameters={"requeue": True},
+                slurm_array_parallelism=self._most,
                 **{f"slurm_{key}": value for key, value in own.items() if value is not None},
             )
         self._refusal = submitit.core.utils.FailedJobError
