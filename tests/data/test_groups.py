@@ -138,8 +138,22 @@ def test_files_of_the_standard_library_belong_to_their_package():
     assert packages["bisect.py"] == "bisect"
 
 
+def test_a_copy_of_a_set_without_the_column_has_no_groups(tmp_path, monkeypatch):
+    """Some copies of BoolQ have no titles: what the set declares is then not known, and nothing is refused."""
+    rows = [{"question": f"is it {at}", "answer": at % 2 == 0, "passage": f"it is {at // 2}"} for at in range(12)]
+    (tmp_path / "boolq").mkdir()
+    for name in ("train", "dev"):
+        text = "\n".join(json.dumps({**row, "passage": f"{name} {row['passage']}"}) for row in rows)
+        (tmp_path / "boolq" / f"{name}.jsonl").write_text(text)
+    monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path))
+    own = recipe({"set": "boolq", "split": {"validation": 0.5}}, objective="labels")
+    assert groups_of(prepare_data(own).split("validation"), own.data) is None
+    passages = find_set("boolq-passages").train.files[0].read_text().splitlines()
+    assert len(passages) == 6
+
+
 @pytest.mark.realdata
-def test_the_real_files_say_what_belongs_together():
+def test_the_real_files_say_what_belongs_together(real_data):
     own = recipe({"set": "boolq"}, objective="labels")
     items = prepare_data(own).split("test:dev")
     groups = groups_of(items, own.data)

@@ -71,3 +71,12 @@ def test_a_step_that_reads_a_number_cannot_be_traced(tiny, monkeypatch) -> None:
     monkeypatch.setattr(nn.functional, "cross_entropy", lambda logits, *_, **__: logits.sum() * float(logits.sum()))
     recipe = load_recipe(tiny, {"training.device": "cpu"})
     assert peak_memory(recipe, prepare_data(recipe)) is None
+
+
+def test_a_plain_tensor_of_a_plugin_cannot_be_traced(tiny, monkeypatch) -> None:
+    """One that is no parameter and no buffer stays real: the memory is then not known, and nothing is refused."""
+    plain = torch.ones(1)
+    known = nn.functional.cross_entropy
+    monkeypatch.setattr(nn.functional, "cross_entropy", lambda *args, **settings: known(*args, **settings) * plain)
+    recipe = load_recipe(tiny, {"training.device": "cpu"})
+    assert peak_memory(recipe, prepare_data(recipe)) is None

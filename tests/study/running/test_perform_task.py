@@ -125,6 +125,22 @@ def test_done_again_nothing_is_trained_and_a_lost_evaluation_is_made_again(recip
     assert run.metrics_file.read_bytes() == metrics
 
 
+def test_what_may_refuse_a_trial_comes_before_the_evaluation_that_ends_it(recipe, tmp_path, passed, monkeypatch):
+    """Killed in between, it is not taken for a trial that passed."""
+    task = trial(recipe, tmp_path / "study", check=passed)
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(work, "record_facts", killed)
+        assert perform(task)["status"] != "finished"
+    run = RunDirectory(Path(task.values["folder"]))
+    assert not run.evaluation_file("validation", 24).exists()
+    assert perform(task)["status"] == "finished"
+    assert run.evaluation_file("validation", 24).exists()
+
+
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory, text_file, passed) -> tuple[dict[str, Any], list[float]]:
     recipe = {

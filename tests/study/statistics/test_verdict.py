@@ -162,3 +162,12 @@ def test_a_margin_of_nothing_is_refused():
 def test_another_set_of_documents_is_refused():
     with refused(ConfigError, "other-documents"):
         one(Trials("alibi", np.ones((8, 3))))
+
+
+def test_a_change_added_later_stays_exploratory_whatever_becomes_of_it():
+    waiting = Trials("late", np.empty((0, base().values.shape[1])), exploratory=True)
+    assert [found.exploratory for found in decide(base(), [waiting], FIXED)] == [True]
+    lost = Trials("base", base().values, {1: Problem.DIVERGED})
+    late = Trials("late", base().values + 0.1, exploratory=True)
+    (found,) = decide(lost, [late], FIXED)
+    assert (found.verdict, found.exploratory) == ("invalid", True)
