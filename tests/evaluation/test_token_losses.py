@@ -153,3 +153,15 @@ def test_everything_at_once(tokens: np.ndarray) -> None:
     # a table of random logits knows nothing
     assert "not better than the unigram baseline" in found.notes[0]
     assert "not better than the bigram baseline" in found.notes[1]
+
+
+def test_a_network_cannot_reach_the_targets_through_its_inputs(tokens: np.ndarray) -> None:
+    """Inputs and targets are views of one tensor; what a network gets has memory of its own."""
+    reached = []
+
+    def reads_its_memory(ids_BT: torch.Tensor) -> torch.Tensor:
+        reached.append(ids_BT.untyped_storage().nbytes() - ids_BT.nbytes)
+        return torch.zeros(*ids_BT.shape, 64)
+
+    token_losses(reads_its_memory, tokens, context=8)
+    assert set(reached) == {0}

@@ -160,7 +160,7 @@ def evaluate_language(
 def _losses_of_windows(model: Model, ids_N: Tensor, length: int) -> tuple[np.ndarray, int]:
     """The losses of ``ids_N[1:]`` cut into windows of ``length``, and the size of the vocabulary."""
     inputs_BT, targets_BT = ids_N[:-1].view(-1, length), ids_N[1:].view(-1, length)
-    logits_BTV = model(inputs_BT)
+    logits_BTV = model(inputs_BT.clone())  # targets are another view of the same memory, and a network must not reach them
     if not isinstance(logits_BTV, Tensor) or logits_BTV.ndim != 3 or logits_BTV.shape[:2] != inputs_BT.shape:
         got = tuple(logits_BTV.shape) if isinstance(logits_BTV, Tensor) else type(logits_BTV).__name__
         raise UsageError(

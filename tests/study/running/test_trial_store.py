@@ -8,16 +8,25 @@ import shutil
 import pytest
 from tests.refusals import refused
 
+from glassformer.assembly import prepare_data
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.progress import SILENT
 from glassformer.model.slots import MERGES, MergeConfig
-from glassformer.recipe import load_recipe
+from glassformer.recipe import Recipe, load_recipe
 from glassformer.study.compare import compare
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.planning.plan import FIRST_TUNING_SEED, StudyPlan, Trial
 from glassformer.study.planning.variant_facts import Facts
 from glassformer.study.running.trial_results import TrialResult
-from glassformer.study.running.trial_store import MACHINE, StudyStore, TrialStore, machine_of, training_code_sha256, trial_key
+from glassformer.study.running.trial_store import (
+    MACHINE,
+    StudyStore,
+    TrialStore,
+    data_checksum,
+    machine_of,
+    training_code_sha256,
+    trial_key,
+)
 
 ANY_MACHINE = dict.fromkeys(MACHINE, "x")
 SMALL = {"data": {"set": "docstrings"}, "model": {"width": 8}, "training": {"steps": 4}}
@@ -51,6 +60,22 @@ def test_only_what_changes_a_bit_makes_another_origin():
         key(machine={**ANY_MACHINE, "torch": "9"}),
     ]
     assert len({key(), *(one for one in others)}) == 6
+
+
+def test_another_judged_text_or_other_questions_make_another_origin(tmp_path):
+    """A stored trial holds figures of the judged text: after an edit of that file it would tell old ones."""
+    for name in ("train", "judged"):
+        (tmp_path / f"{name}.txt").write_text("".join(f"{name} {n} cats\n" for n in range(40)))
+    data = {"path": str(tmp_path / "train.txt"), "validation": str(tmp_path / "judged.txt"), "document": "line"}
+    sizes = {"width": 8, "layers": 1, "heads": 2, "context": 8}
+    recipe = Recipe.parse({"data": data, "tokenizer": "byte", "model": sizes, "training": {"steps": 2}})
+    before = data_checksum(prepare_data(recipe).record)
+    assert data_checksum(prepare_data(recipe).record) == before
+    (tmp_path / "judged.txt").write_text((tmp_path / "judged.txt").read_text().replace("a", "e"))
+    assert data_checksum(prepare_data(recipe).record) != before
+    asked = {"sha256": "0", "fingerprints": {"train": "0"}, "parts": {"questions": {"files": {"dev": {"sha256": "1"}}}}}
+    other = {**asked, "parts": {"questions": {"files": {"dev": {"sha256": "2"}}}}}
+    assert data_checksum(asked) != data_checksum(other)
 
 
 def test_nothing_stands_for_a_parent_that_is_not_a_run_here_or_for_an_unknown_machine():

@@ -37,7 +37,7 @@ from glassformer.study.planning.plan import (
 from glassformer.study.planning.power import FEWEST_SEEDS
 from glassformer.study.planning.size_matching import match, size_of
 from glassformer.study.planning.variant_facts import Facts
-from glassformer.study.running.trial_store import parent_checksum
+from glassformer.study.running.trial_store import data_checksum, parent_checksum
 from glassformer.study.statistics.corrections import FIRST_STUDY
 
 WHOLLY = 0.99
@@ -72,7 +72,7 @@ def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT
         own, judge = resolve({**plan.settings(name), **settings}), judges[name]
         facts[name] = Facts(
             recipe=recipe_fingerprint(own),
-            data=str(data[name].record["sha256"]),
+            data=data_checksum(data[name].record),
             documents=_items_checksum(data[name], plan.split),
             matched=settings,
             notes=tuple(notes),

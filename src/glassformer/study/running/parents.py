@@ -17,7 +17,7 @@ from glassformer.foundation.progress import SILENT
 from glassformer.foundation.runtime import choose_runtime, environment
 from glassformer.recipe import Recipe, is_run, parent_recipe
 from glassformer.runs.directory import RunDirectory
-from glassformer.study.running.trial_store import TrialStore, machine_of, trial_key
+from glassformer.study.running.trial_store import TrialStore, data_checksum, machine_of, trial_key
 
 
 def provide_parent(recipe: Recipe, directory: RunDirectory, *, allow_leaks: bool = False) -> None:
@@ -31,7 +31,7 @@ def provide_parent(recipe: Recipe, directory: RunDirectory, *, allow_leaks: bool
     runtime = choose_runtime(device=parent.training.device, precision=parent.training.precision, threads=1)
     key = trial_key(
         parent.to_dict(),
-        data=str(prepare_data(parent).record["sha256"]),
+        data=data_checksum(prepare_data(parent).record),
         plugins=loaded_plugins(),
         machine=machine_of(environment(runtime)),
         parent=True,

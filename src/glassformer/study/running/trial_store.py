@@ -65,6 +65,16 @@ def trial_key(
     return fingerprint([own, data, plugin_checksums(plugins), weights, build])[:40]
 
 
+def data_checksum(record: Mapping[str, Any]) -> str:
+    """Of every file that a run reads, from the record of its data: training text, and what is judged and asked, since a stored
+    trial holds figures of both."""
+    asked = {
+        name: {file: one["sha256"] for file, one in part.get("files", {}).items()}
+        for name, part in record.get("parts", {}).items()
+    }
+    return fingerprint([record.get("fingerprints", record["sha256"]), asked])
+
+
 def parent_checksum(init_from: Any) -> str | None:
     """A checksum of the weights that a run starts from; empty without a parent, None if they cannot be read."""
     if init_from is None:
