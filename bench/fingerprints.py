@@ -57,7 +57,7 @@ SMALLER = {
     "gpt-nano-words": {"training.batch_size": 2, "model.context": 128},
     "gpt-nano-bpe": {"training.batch_size": 32},
     "transformer-2017": {"training.batch_size": 2, "model.layers": 1},
-    **{name: {"training.batch_size": 16} for name in built_in_recipes() if name.startswith("names-")},
+    **{name: {"training.batch_size": 16, "model.width": 64} for name in built_in_recipes() if name.startswith("names-")},
 }
 REWRITING = {"kind": "rewriting", "task": "copy", "pairs": 200, "held_out": 20, "length": 4}
 PAIRS = {("model", "encoder-decoder"), ("objective", "translate"), ("tokenizer", "two"), ("data.set", "rewriting")}
@@ -246,7 +246,7 @@ def made(name: str, limit: int) -> tuple[dict[str, Any], float]:
 
 def make(names: list[str], out: Path, old: dict[str, Any], jobs: int, limit: int) -> dict[str, Any]:
     """The fingerprints of ``names``, written to ``out`` as they come."""
-    results: dict[str, Any] = {}
+    results: dict[str, Any] = {name: {"failed": "not reached"} for name in names}
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("fork")) as pool:
         waiting = {pool.submit(made, name, limit): name for name in names}
         for future in as_completed(waiting):
