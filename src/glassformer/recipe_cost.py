@@ -207,7 +207,7 @@ def peak_memory(recipe: Recipe, data: PreparedData) -> int | None:
     batches = batches_of(recipe, data)
     largest = max((batches.batch(number) for number in range(BATCHES_SEEN)), key=lambda batch: batch.numel)
     try:
-        with torch.random.fork_rng(), kernels.switched_off():
+        with torch.random.fork_rng(), kernels.not_launched():
             with mode:  # some optimizers make their state at once
                 step = training_step(recipe, network, runtime)  # type: ignore[arg-type]
             form, _ = choose_form(step, number_of_steps(recipe, batches), None, 0.0, SILENT)

@@ -45,12 +45,16 @@ def usable(x: Tensor) -> bool:
     return AVAILABLE and x.is_cuda and x.dtype == torch.bfloat16
 
 
+LAUNCHED = True
+"""Whether a kernel is launched, or only what it writes is allocated."""
+
+
 @contextmanager
-def switched_off() -> Iterator[None]:
-    """Inside, torch's own operations are used: a kernel reads memory, and tensors that are only traced have none."""
-    global AVAILABLE
-    before, AVAILABLE = AVAILABLE, False
+def not_launched() -> Iterator[None]:
+    """Inside, kernels allocate and compute nothing: they read memory, and tensors that are only traced have none."""
+    global LAUNCHED
+    LAUNCHED = False
     try:
         yield
     finally:
-        AVAILABLE = before
+        LAUNCHED = True

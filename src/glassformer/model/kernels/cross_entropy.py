@@ -14,6 +14,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from glassformer.model import kernels
+
 BLOCK = 4096
 """Columns read at a time."""
 
@@ -67,16 +69,18 @@ def _losses(scores_NW: Tensor, targets_N: Tensor, vocabulary: int) -> tuple[Tens
     scores_NW, rows = scores_NW.contiguous(), len(targets_N)
     loss_N, total_N = (scores_NW.new_empty(rows, dtype=torch.float32) for _ in range(2))
     width = scores_NW.shape[1]
-    _forward[(rows,)](scores_NW, targets_N.contiguous(), loss_N, total_N, vocabulary, width, **_options(width))
+    if kernels.LAUNCHED:
+        _forward[(rows,)](scores_NW, targets_N.contiguous(), loss_N, total_N, vocabulary, width, **_options(width))
     return loss_N, total_N
 
 
 def _gradients(scores_NW: Tensor, targets_N: Tensor, total_N: Tensor, dloss_N: Tensor, vocabulary: int) -> Tensor:
     scores_NW, targets_N, dloss_N = scores_NW.contiguous(), targets_N.contiguous(), dloss_N.contiguous()
     dscores_NW, width = torch.empty_like(scores_NW), scores_NW.shape[1]
-    _backward[(len(targets_N),)](
-        scores_NW, targets_N, total_N, dloss_N, dscores_NW, vocabulary, width, width, **_options(width)
-    )
+    if kernels.LAUNCHED:
+        _backward[(len(targets_N),)](
+            scores_NW, targets_N, total_N, dloss_N, dscores_NW, vocabulary, width, width, **_options(width)
+        )
     return dscores_NW
 
 
