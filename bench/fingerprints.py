@@ -20,9 +20,11 @@ import inspect
 import json
 import math
 import multiprocessing
+import os
 import signal
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -244,10 +246,30 @@ def made(name: str, limit: int) -> tuple[dict[str, Any], float]:
     return found, time.process_time() - begun
 
 
+def end_with(parent: int) -> None:
+    """In a process of the pool: it ends within a second of the one that started it, however that ended."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def make(names: list[str], out: Path, old: dict[str, Any], jobs: int, limit: int) -> dict[str, Any]:
     """The fingerprints of ``names``, written to ``out`` as they come."""
     results: dict[str, Any] = {name: {"failed": "not reached"} for name in names}
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("fork")) as pool:
+
+    def write() -> None:
+        part = out.with_name(f"{out.name}.part")
+        part.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
+        part.replace(out)
+
+    write()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: os._exit(130))  # at once: the file has all that was made
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork"), end_with, (os.getpid(),)) as pool:
         waiting = {pool.submit(made, name, limit): name for name in names}
         for future in as_completed(waiting):
             name = waiting[future]
@@ -259,9 +281,7 @@ def make(names: list[str], out: Path, old: dict[str, Any], jobs: int, limit: int
                 word for word, which in sorted_out({name: old[name]} if name in old else {}, {name: results[name]}) if which
             )
             print(f"{name}: {word} ({seconds:.1f} s)", file=sys.stderr, flush=True)
-            part = out.with_name(f"{out.name}.part")
-            part.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
-            part.replace(out)
+            write()
     return results
 
 
