@@ -25,7 +25,7 @@ transformers = pytest.importorskip("transformers")
 
 def test_causal_classes_are_many_and_each_once() -> None:
     names = causal_classes()
-    assert len(names) == len(set(names)) > 150
+    assert len(names) == len(set(names)) > 140  # 146 in transformers 5.3
     with pytest.raises(UnknownName, match="Did you mean 'LlamaForCausalLM'"):
         tiny_model("LamaForCausalLM")
 

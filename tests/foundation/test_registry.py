@@ -56,6 +56,18 @@ def test_a_name_a_mapping_a_config(slot) -> None:
     assert slot.parse(slot.parse({"kind": "tin", "length": 7}).to_dict()).length == 7
 
 
+def test_settings_alone_are_of_the_variant_that_is_left_unsaid(slot) -> None:
+    @slot.variant("silver")
+    class Silver(VariantConfig):
+        """Silver spoon."""
+
+        kind_is_written = False
+        length: int = 20
+
+    assert slot.parse({"length": 7}) == Silver(length=7)
+    assert slot.parse(Silver(length=7).to_dict()) == Silver(length=7)
+
+
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import MetricsLog
@@ -31,6 +32,14 @@ def made_run(
         MetricsLog(run.metrics_file).append({"step": step, "loss": loss + 0.5})
         MetricsLog(run.metrics_file).append({"step": step, "validation_loss": loss})
     return run
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _fake_tensors_begin_in_the_main_thread() -> None:
+    """torch 2.10 for CUDA, without a GPU, dies where the first thread that used fake tensors has ended: a server has one such
+    thread for life, but each test its own server."""
+    with FakeTensorMode():
+        pass
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ def t_upper(tail: npt.ArrayLike, df: npt.ArrayLike) -> Floats:
     """The t >= 0 with P(T > t) = tail, for tails up to one half."""
     from scipy.special import stdtrit
 
-    return np.asarray(np.abs(stdtrit(df, tail)))
+    return np.where(np.equal(tail, 0.0), np.inf, np.abs(stdtrit(df, tail)))  # a tail of 0 is nan in scipy 1.13
 
 
 def chi_square_quantile(probability: float, df: float) -> float:

@@ -23,7 +23,7 @@ class VariantConfig(Config):
 
     kind: ClassVar[str]
     kind_is_written: ClassVar[bool] = True
-    """False for a slot's usual choice that recipes leave unsaid (``model`` is a Transformer)."""
+    """False for a slot's default that recipes leave unsaid (``model`` is a Transformer)."""
 
     @model_serializer(mode="wrap")
     def _serialize(self, inner: Callable[[Any], dict[str, Any]], info: SerializationInfo) -> dict[str, Any]:
@@ -74,6 +74,8 @@ class Slot(Generic[V]):
                 )
             config.kind = name
             self._variants[name] = config  # type: ignore[assignment]
+            if not config.kind_is_written:
+                self._default = name
             return config
 
         return register

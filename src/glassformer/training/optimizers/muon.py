@@ -64,7 +64,8 @@ class Orthogonal(FunctionalOptimizer):
     def _change(self, group: dict[str, Any], matrices: list[Tensor], gradients: list[Tensor]) -> None:
         momenta = [self._momentum(matrix) for matrix in matrices]
         torch._foreach_lerp_(momenta, gradients, 1.0 - group["momentum"])
-        ahead = torch._foreach_lerp(gradients, momenta, group["momentum"])  # Nesterov's look ahead
+        ahead = torch._foreach_mul(gradients, 1.0)  # a copy: torch 2.10 lerps cut tensors only in place
+        torch._foreach_lerp_(ahead, momenta, group["momentum"])  # Nesterov's look ahead
         on_gpu = matrices[0].device.type == "cuda"
         ahead_NRC = torch.stack([whole(one) for one in ahead])
         changes_NRC = orthogonalised(ahead_NRC.to(torch.bfloat16 if on_gpu else matrices[0].dtype))

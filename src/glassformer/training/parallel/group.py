@@ -135,6 +135,20 @@ class _LostProcess(Exception):
     """A collective failed: another process ended, or did not answer in time."""
 
 
+@contextmanager
+def gloo_muted() -> Iterator[None]:
+    """For making a group: gloo of torch 2.10 then prints its connections to standard output, which is for results."""
+    sys.stdout.flush()
+    kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)
+
+
 @final
 class Group:
     """Several processes, connected by torch.distributed. ``join`` makes one."""
@@ -148,9 +162,9 @@ class Group:
         self._patience = min(seconds_of(PATIENCE, 30.0), self._limit.total_seconds())
         store, rank, world = next(iter(dist.rendezvous("env://", timeout=self._limit)))  # type: ignore[attr-defined]
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-        dist.init_process_group(
-            "gloo", store=PrefixStore(f"words-{attempt}", store), rank=rank, world_size=world, timeout=self._limit
-        )
+        words = PrefixStore(f"words-{attempt}", store)
+        with gloo_muted():
+            dist.init_process_group("gloo", store=words, rank=rank, world_size=world, timeout=self._limit)
         # Clients of their own: one that waits blocks everybody who uses it.
         host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
         self._store, self._watched_store = (
@@ -188,7 +202,9 @@ class Group:
             bit = 1
             while bit < self.place.world:
                 pair = sorted((self.place.rank, self.place.rank ^ bit))
-                self._pairs.append(dist.new_group(pair, timeout=self._limit, backend=backend, use_local_synchronization=True))
+                with gloo_muted():
+                    made = dist.new_group(pair, timeout=self._limit, backend=backend, use_local_synchronization=True)
+                self._pairs.append(made)
                 bit <<= 1
         return backend
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.model.network import Network
-from glassformer.training.parallel.group import Group
+from glassformer.training.parallel.group import Group, gloo_muted
 
 if TYPE_CHECKING:
     from glassformer.training.config import TrainingConfig
@@ -87,7 +87,8 @@ class Shards:
             def __call__(self, output_tensor: Tensor, input_tensor: Tensor, group: Any, async_op: bool = False) -> Any:
                 return ours.gather_weights(output_tensor, input_tensor, group, async_op)
 
-        pg = dist.new_group(backend="nccl") if device.type == "cuda" else dist.new_group(backend="gloo")
+        with gloo_muted():
+            pg = dist.new_group(backend="nccl" if device.type == "cuda" else "gloo")
         mesh = DeviceMesh.from_group(pg, device.type)
         for block in blocks:
             fully_shard(block, mesh=mesh)
