@@ -93,14 +93,14 @@ def in_turns(ways: dict[str, Callable[[str], Any]], rounds: int, server: int) ->
 
 
 def made_up_texts(count: int) -> list[str]:
-    """Texts of 1 to 30 words, one word in five new: every batch has another shape, and no cache helps for long."""
+    """Texts of 1 to 16 words, one word in five new: every batch has another shape, and no cache helps for long."""
     rng = random.Random(0)
     known = " ".join(TEXTS).split()
 
     def word() -> str:
         return rng.choice(known) if rng.random() < 0.8 else "".join(rng.choices(string.ascii_lowercase, k=rng.randint(3, 9)))
 
-    return [" ".join(word() for _ in range(rng.randint(1, 30))) for _ in range(count)]
+    return [" ".join(word() for _ in range(rng.randint(1, 16))) for _ in range(count)]
 
 
 async def load_test(
