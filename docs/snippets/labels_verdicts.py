@@ -12,7 +12,7 @@ AREAS = {  # things, bad words, good words; the points and stars that a complain
 
 
 def write(file, order_matters):
-    """Texts about three things. ``order_matters``: what is fine is "not late"; what the "not" belongs to, only its place tells."""
+    """Texts about three things. ``order_matters``: what is fine is "not late", and only its place tells what is not."""
     rng = random.Random(0)
     with open(file, "w", newline="") as stream:
         table = csv.writer(stream)
