@@ -1,9 +1,10 @@
 """Requests to a classifier: one text by plain transformers, by ``run.predict`` and by ``serve --api``, in turns in one run;
-then a load test of the endpoint: many clients at once, no request lost, memory before and after.
+then a load test of the endpoint: many clients at once, no request lost, the server's memory while it lasts and its slope.
 
-    python bench/classifier_requests.py RUN [--rounds 100] [--clients 50] [--requests 20] [--loads 3]
+    python bench/classifier_requests.py RUN [--rounds 100] [--clients 50] [--requests 20000] [--every 500] [--warm 1000]
 
-RUN: a classifier with ``model.pool: own``; with ``--rounds 0``, the load test alone, any run. Prints one JSON document.
+RUN: a classifier with ``model.pool: own``; with ``--rounds 0``, the load test alone, of any run; with ``--requests 0``, none.
+Prints one JSON document.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import argparse
 import asyncio
 import json
 import os
+import random
 import statistics
+import string
 import subprocess
 import sys
 import tempfile
@@ -89,33 +92,65 @@ def in_turns(ways: dict[str, Callable[[str], Any]], rounds: int, server: int) ->
     }
 
 
-async def load_test(address: str, token: str, *, clients: int, requests: int) -> dict[str, Any]:
+def made_up_texts(count: int) -> list[str]:
+    """Texts of 1 to 16 words, one word in five new: every batch has another shape, and no cache helps for long."""
+    rng = random.Random(0)
+    known = " ".join(TEXTS).split()
+
+    def word() -> str:
+        return rng.choice(known) if rng.random() < 0.8 else "".join(rng.choices(string.ascii_lowercase, k=rng.randint(3, 9)))
+
+    return [" ".join(word() for _ in range(rng.randint(1, 16))) for _ in range(count)]
+
+
+async def load_test(
+    address: str, token: str, pid: int, *, clients: int, requests: int, every: int, warm: int
+) -> dict[str, Any]:
+    """``warm`` requests, then ``requests`` more, each client sending its next one when the last is answered; the server's
+    memory after every ``every`` of them."""
     import httpx
 
-    answered: list[float] = []
+    texts = iter(made_up_texts(warm + requests))
+    taken: list[float] = []
+    memory: list[float] = []
     wrong = 0
 
     async def client() -> None:
         nonlocal wrong
         async with httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=120) as http:
-            for number in range(requests):
+            for text in texts:
                 start = time.perf_counter()
-                reply = await http.post(address, json={"texts": [TEXTS[number % len(TEXTS)]]})
-                if reply.status_code != 200 or len(reply.json()["predictions"]) != 1:
-                    wrong += 1
-                answered.append(1000 * (time.perf_counter() - start))
+                reply = await http.post(address, json={"texts": [text]})
+                wrong += reply.status_code != 200 or len(reply.json()["predictions"]) != 1
+                taken.append(1000 * (time.perf_counter() - start))
+                if len(taken) >= warm and (len(taken) - warm) % every == 0:
+                    memory.append(resident(pid))
 
     start = time.perf_counter()
     await asyncio.gather(*(client() for _ in range(clients)))
     seconds = time.perf_counter() - start
+    half = len(memory) // 2
     return {
         "clients": clients,
-        "sent": clients * requests,
-        "answered": len(answered) - wrong,
-        "texts_per_second": round(len(answered) / seconds, 1),
-        "median_ms": round(statistics.median(answered), 1),
-        "p95_ms": round(sorted(answered)[int(0.95 * len(answered))], 1),
+        "sent": warm + requests,
+        "answered": len(taken) - wrong,
+        "texts_per_second": round(len(taken) / seconds, 1),
+        "median_ms": round(statistics.median(taken), 1),
+        "p95_ms": round(sorted(taken)[int(0.95 * len(taken))], 1),
+        "after_requests": f"{warm} and every {every} more",
+        "server_mb": [round(one, 1) for one in memory],
+        "bytes_per_request": slope(memory, every),
+        "bytes_per_request_of_the_last_half": slope(memory[half:], every),
     }
+
+
+def slope(memory_mb: list[float], every: int) -> dict[str, float]:
+    """Bytes that a request adds, by least squares, with its standard error; and how far the memory moved at all."""
+    import scipy.stats
+
+    line = scipy.stats.linregress([every * at for at in range(len(memory_mb))], [one * 2**20 for one in memory_mb])
+    moved = max(memory_mb) - min(memory_mb)
+    return {"slope": round(line.slope, 1), "standard_error": round(line.stderr, 1), "range_mb": round(moved, 1)}
 
 
 def beside_plain(run: Any, folder: Path, ready: dict[str, Any], rounds: int, pid: int) -> dict[str, Any]:
@@ -150,8 +185,9 @@ def main() -> None:
     options.add_argument("run", type=Path)
     options.add_argument("--rounds", type=int, default=100)
     options.add_argument("--clients", type=int, default=50)
-    options.add_argument("--requests", type=int, default=20)
-    options.add_argument("--loads", type=int, default=3)
+    options.add_argument("--requests", type=int, default=20_000)
+    options.add_argument("--every", type=int, default=500)
+    options.add_argument("--warm", type=int, default=1000)
     chosen = options.parse_args()
     import glassformer as gf
 
@@ -169,13 +205,17 @@ def main() -> None:
                 lines.append(server.stdout.readline())
             ready = json.loads("".join(lines))
             found = beside_plain(run, folder, ready, chosen.rounds, server.pid) if chosen.rounds else {}
-            loads = []
-            for _ in range(chosen.loads):
-                load = asyncio.run(
-                    load_test(ready["address"], ready["token"], clients=chosen.clients, requests=chosen.requests)
+            if chosen.requests:
+                load = load_test(
+                    ready["address"],
+                    ready["token"],
+                    server.pid,
+                    clients=chosen.clients,
+                    requests=chosen.requests,
+                    every=chosen.every,
+                    warm=chosen.warm,
                 )
-                loads.append({**load, "server_mb": round(resident(server.pid), 1)})
-            found["load"] = loads
+                found["load"] = asyncio.run(load)
             print(json.dumps(found, indent=2))
         finally:
             server.terminate()

@@ -8,7 +8,8 @@ import shutil
 import pytest
 
 import glassformer as gf
-from glassformer.run_report import run_page, write_report
+from glassformer.pages.page import FigureBlock
+from glassformer.run_report import curves_figure, run_page, write_report
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +30,25 @@ def test_it_says_what_matters(page) -> None:
 
 def test_perplexity_is_a_curve_too(page) -> None:
     assert "Perplexity by token, e to the loss, on a logarithmic axis." in page
+
+
+def test_curves_are_of_the_loss_and_of_what_the_run_is_judged_by(tmp_path, unchecked) -> None:
+    """A classifier records balanced accuracy and more, which nobody asked to see as a curve."""
+    (tmp_path / "animals.txt").write_text("".join(f"dog it did bark at {n}\ncat it did purr at {n}\n" for n in range(20)))
+    recipe = {
+        "data": {"path": str(tmp_path / "animals.txt"), "format": "label-text", "split": {"validation": 0.3}},
+        "tokenizer": {"kind": "word", "min_count": 1},
+        "objective": "labels",
+        "model": {"width": 8, "layers": 1, "heads": 1, "context": 8, "causal": False, "head": "classifier"},
+        "training": {"steps": 4, "batch_size": 8},
+        "evaluation": {"every": 2},
+    }
+    run = gf.train(recipe, out=tmp_path / "run")
+    assert "validation_balanced_accuracy" in run.records()[-1]
+    shown = [axes.get_ylabel() for axes in curves_figure([run.folder]).axes]
+    assert [label.split(" (")[0] for label in shown] == ["loss", "accuracy"]
+    pictures = [block.alt for block in run_page(run).sections if isinstance(block, FigureBlock)]
+    assert sum(alt.startswith("Training and validation") for alt in pictures) == 2
 
 
 def test_it_needs_nothing_from_anywhere(page) -> None:

@@ -28,6 +28,8 @@ from glassformer.objectives.labels import as_batch, scores_and_features
 
 MOST_FITTED = 5000
 """Training and validation texts that a reference is fitted on."""
+AT_ONCE, AT_ONCE_ON_A_CPU = 32, 8
+"""Texts of one forward pass. On a CPU more are slower: what a layer gives no longer fits into its caches."""
 PIECE = 2048
 """Rows of a table that are predicted at a time, sorted by length."""
 ADDED: Mapping[Target, tuple[str, ...]] = {
@@ -47,10 +49,13 @@ class Scores(NamedTuple):
 
 
 @torch.no_grad()
-def score_texts(network: Network, tokenizer: Tokenizer, items: LabelledTexts, *, context: int, batch_size: int = 32) -> Scores:
+def score_texts(
+    network: Network, tokenizer: Tokenizer, items: LabelledTexts, *, context: int, batch_size: int | None = None
+) -> Scores:
     """What the network gives for texts, in evaluation mode, in batches of similar length."""
     texts = encoded_texts(tokenizer, items, context)
     device = next(network.parameters()).device
+    batch_size = batch_size or (AT_ONCE_ON_A_CPU if device.type == "cpu" else AT_ONCE)
     found: list[Any] = [None, None]
     with evaluating(network):
         for at, rows in in_order(texts, batch_size):
@@ -147,7 +152,7 @@ class Predictor:
         *,
         context: int,
         reference: Reference | None,
-        batch_size: int = 32,
+        batch_size: int | None = None,
         target: Target = "class",
         scale: tuple[float, float] | None = None,
     ) -> None:

@@ -568,7 +568,7 @@ class Run:
             [texts] if isinstance(texts, str) else texts, pairs=pairs, abstain_below=below, temperature=temperature
         )
 
-    def predictor(self, checkpoint: str | int = "last", *, batch_size: int = 32) -> Predictor:
+    def predictor(self, checkpoint: str | int = "last", *, batch_size: int | None = None) -> Predictor:
         """The classifier of a checkpoint, ready for many calls; its temperature and thresholds are fitted once and stored."""
         if self.recipe.objective.ask_reads not in KINDS:
             raise UsageError(

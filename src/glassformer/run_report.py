@@ -15,7 +15,7 @@ from glassformer.evaluation.results import Evaluation
 from glassformer.figures.curves import NATS, Curve, Points, cost_by_part, curve_panels, learning_curves, loss_by_position
 from glassformer.foundation.config import flatten
 from glassformer.foundation.files import write_atomically
-from glassformer.foundation.metrics import COLLAPSED_TO, TRAIN, VALIDATION, Metric
+from glassformer.foundation.metrics import TRAIN, VALIDATION, Metric
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.model.accounting import Cost
@@ -70,7 +70,7 @@ def write_curves(folders: Sequence[Path], out: Path | str, *, warn: Callable[[st
 
 
 def curves_figure(folders: Sequence[Path], *, warn: Callable[[str], None] | None = None) -> Figure:
-    """The learning curves of one or several runs in one figure: the loss, and beside it every other metric of validation."""
+    """The learning curves of one or several runs in one figure: the loss, and beside it what the runs are judged by."""
     panels, by = _panels(*_several(folders, warn))
     return curve_panels(panels, by=by)
 
@@ -91,16 +91,17 @@ def _several(
 def _panels(
     runs: Sequence[RunDirectory], names: Sequence[str], records: Sequence[list[dict[str, Any]]]
 ) -> tuple[dict[str, list[Curve]], str]:
-    """The curves of each metric by its unit, in training and validation; by epoch where all runs count epochs."""
+    """The curves of the loss and of what the runs are judged by, by unit; by epoch where all runs count epochs."""
     epochs = [
         run.read_environment().get("steps_per_epoch") if flatten(run.read_recipe()).get("training.epochs") else None
         for run in runs
     ]
     by, panels = "epoch" if all(epochs) else "step", dict[str, list[Curve]]()
-    keys = dict.fromkeys(key for one in records for record in one for key in record if key.startswith(VALIDATION))
     described = {one.name: one for one in map(metric_of, runs)}
-    for name in dict.fromkeys(["loss", *(key.removeprefix(VALIDATION) for key in keys if not key.endswith(COLLAPSED_TO))]):
+    for name in dict.fromkeys(["loss", *described]):
         curves = [_curve(one, name, label) for label, one in zip(names, records)]
+        if name != "loss" and not any(one.train or one.validation for one in curves):
+            continue  # not measured yet
         unit = f"{name} ({described[name].unit})" if name in described else name
         panels[unit] = [one.scaled(1 / steps) if by == "epoch" and steps else one for one, steps in zip(curves, epochs)]
     return panels, by
@@ -138,15 +139,11 @@ def run_page(run: Run, *, watch: Watcher = SILENT) -> Page:
 
 
 def _curves(run: Run, evaluation: Evaluation | None, metric: Metric) -> list[Block]:
-    """The training metric with the validation metric, one picture for each; by epoch where training counts epochs."""
+    """The loss and what the run is judged by, in training and validation; by epoch where training counts epochs."""
     records = run.records()
-    keys = [key for key in dict.fromkeys(key for record in records for key in record) if key.startswith(VALIDATION)]
-    names = list(dict.fromkeys(["loss", metric.name, *(key.removeprefix(VALIDATION) for key in keys)]))
     per_epoch, described = epochs_of(run), {one.name: one for one in run.recipe.objective.metrics}
     blocks: list[Block] = [Heading("How it got there")]
-    for name in names:
-        if name == COLLAPSED_TO:  # a class, not a figure
-            continue
+    for name in dict.fromkeys(["loss", metric.name]):
         curve = _curve(records, name)
         if curve.train is None and curve.validation is None:
             continue

@@ -10,6 +10,7 @@ import pytest
 
 from glassformer.data.config import DataConfig
 from glassformer.data.labels.labelled_texts import LabelledTexts, Labels
+from glassformer.evaluation import label_baselines
 from glassformer.evaluation.label_baselines import LABEL_BASELINES, BagOfWords, Majority, Prior, WordPairs
 
 TOOLS: Any = None  # none of them needs any
@@ -43,6 +44,15 @@ def test_the_second_text_of_a_pair_has_its_own_vocabulary_and_weights() -> None:
         again = kind.from_arrays(fitted.arrays())
         assert [list(words) for words in again.vocabularies] == fitted.vocabularies
         np.testing.assert_array_equal(again.log_probabilities(items), fitted.log_probabilities(items))
+
+
+def test_a_large_table_is_fitted_on_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every text has a word of its own, so that the vocabulary tells how many were read."""
+    words = tuple(f"word{number}" for number in range(60))
+    items = LabelledTexts("t", words, None, np.arange(60) % 2, words, ("a", "b"))
+    assert len(BagOfWords.fit(items).vocabularies[0]) == 60
+    monkeypatch.setattr(label_baselines, "MOST_TEXTS", 20)
+    assert len(BagOfWords.fit(items).vocabularies[0]) == 20
 
 
 def test_rows_of_length_one_are_weighted_by_rarity() -> None:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import random
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
+import glassformer as gf
 from glassformer.web import api
 from glassformer.web.api import MOST_TEXTS, make_api
 
@@ -100,3 +107,48 @@ def test_too_much_at_once_is_refused_and_the_rest_answered(monkeypatch: pytest.M
     monkeypatch.setattr(api, "MOST_WAITING", 20)
     codes = [answer.status_code for answer in asyncio.run(_many(application(Lengths()), [["a"] * 5] * 12))]
     assert set(codes) == {200, 503}
+
+
+def resident(pid: int) -> int:
+    """Bytes of a process in memory."""
+    status = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return 1024 * int(next(line for line in status if line.startswith("VmRSS")).split()[1])
+
+
+@pytest.fixture
+def served(tmp_path: Path, unchecked: None) -> Any:
+    """A small classifier behind ``serve --api``, in a process of its own."""
+    (tmp_path / "animals.txt").write_text("".join(f"dog it did bark at {n}\ncat it did purr at {n}\n" for n in range(20)))
+    recipe = {
+        "data": {"path": str(tmp_path / "animals.txt"), "format": "label-text", "split": {"validation": 0.3}},
+        "tokenizer": {"kind": "word", "min_count": 1},
+        "objective": "labels",
+        "model": {"width": 64, "layers": 1, "heads": 1, "context": 64, "causal": False, "head": "classifier"},
+        "training": {"steps": 2, "batch_size": 8},
+    }
+    gf.train(recipe, out=tmp_path / "run")
+    words = [sys.executable, "-m", "glassformer", "serve", str(tmp_path / "run"), "--api", "--port", "0", "--json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+        lines = ""
+        while server.stdout is not None and "}" not in lines:
+            line = server.stdout.readline()
+            assert line, "the server ended"
+            lines += line
+        yield server, json.loads(lines)
+        server.terminate()
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="the memory of another process is read from /proc")
+def test_memory_does_not_grow_by_request(served: Any) -> None:
+    """A request that kept its text and its answer, about a kilobyte, is seen: it grows in a straight line."""
+    server, ready = served
+    rng, warm, requests, every = random.Random(0), 250, 200, 20
+    memory = []
+    with httpx.Client(headers={"Authorization": f"Bearer {ready['token']}"}, timeout=60) as client:
+        for number in range(warm + requests):
+            text = " ".join(rng.choices(["dog", "cat", "bark", "purr", str(number)], k=rng.randint(1, 60)))
+            assert client.post(ready["address"], json={"texts": [text]}).status_code == 200
+            if number >= warm and number % every == 0:
+                memory.append(resident(server.pid))
+    grown = np.polyfit(every * np.arange(len(memory)), memory, 1)[0]
+    assert grown < 800, f"{grown:.0f} bytes a request: {memory}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
+import socket
 import subprocess
 import sys
 import urllib.error
@@ -56,6 +58,25 @@ def test_a_port_that_is_taken_is_a_sentence() -> None:
             listen("127.0.0.1", taken.getsockname()[1])
     finally:
         taken.close()
+
+
+def test_small_answers_are_sent_at_once() -> None:
+    """Without TCP_NODELAY the body of an answer waits for the client's delayed confirmation of its head: 40 ms a request."""
+
+    async def set_on_a_connection() -> int:
+        found = asyncio.get_running_loop().create_future()
+
+        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            found.set_result(writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        listening = listen("127.0.0.1", 0)
+        async with await asyncio.start_server(accept, sock=listening):
+            _, writer = await asyncio.open_connection(*listening.getsockname())
+            writer.close()
+            return int(await asyncio.wait_for(found, 10))
+
+    assert asyncio.run(set_on_a_connection())
 
 
 def test_the_command_prints_the_address_and_listens_here_only(folder: Path) -> None:

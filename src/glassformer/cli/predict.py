@@ -40,7 +40,10 @@ def command(
     no_temperature: Annotated[
         bool, typer.Option("--no-temperature", help="Give the probabilities as the network does, not calibrated.")
     ] = False,
-    batch_size: Annotated[int, typer.Option("--batch-size", metavar="N", min=1, help="Texts that are read at once.")] = 32,
+    batch_size: Annotated[
+        int | None,
+        typer.Option("--batch-size", metavar="N", min=1, help="Texts of a forward pass; default 8 on a CPU, 32 on a GPU."),
+    ] = None,
     checkpoint: CheckpointOption = "last",
     plugin: Plugin = None,
     json: Json = False,

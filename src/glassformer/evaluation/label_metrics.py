@@ -241,8 +241,8 @@ def _memory_note(right_N: np.ndarray, items: LabelledTexts) -> str | None:
     if items.seen is None or not items.seen.any():
         return None
     seen, new = items.seen, ~items.seen
-    unseen = f"{right_N[new].mean():.1%} of the {int(new.sum())} others" if new.any() else "there are no others"
+    unseen = f"and {right_N[new].mean():.1%} of the {int(new.sum())} others" if new.any() else "and there are no others"
     return (
-        f"{int(seen.sum())} of the {len(right_N)} texts occur in the training texts, up to case and spacing, and "
-        f"{right_N[seen].mean():.1%} of those are right; right are {unseen}."
+        f"{int(seen.sum())} of the {len(right_N)} texts occur in the training texts, up to case and spacing: "
+        f"{right_N[seen].mean():.1%} of those are right, {unseen}."
     )

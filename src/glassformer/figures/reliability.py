@@ -26,7 +26,8 @@ def reliability_diagram(table: Sequence[Mapping[str, Any]], *, title: str = "") 
         axes.errorbar(x, y, yerr=[low, high], color=style.PALETTE[0], marker="o", capsize=3, linewidth=1.4, label="answers")
         for row in table:
             place = (row["confidence"], row["accuracy"]["value"])
-            axes.annotate(f"{row['n']}", place, xytext=(4, -10), textcoords="offset points", fontsize=7)
+            below = -10 if place[1] > 0.05 else 4  # not onto the numbers of the axis
+            axes.annotate(f"{row['n']}", place, xytext=(4, below), textcoords="offset points", fontsize=7)
         axes.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="confidence", ylabel="share right", title=title)
         axes.legend(loc="upper left")
         return figure

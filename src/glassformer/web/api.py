@@ -23,6 +23,7 @@ from starlette.routing import Route
 
 from glassformer.data.reading.corpus import Target
 from glassformer.foundation.errors import UsageError
+from glassformer.foundation.machine import give_large_blocks_back
 from glassformer.web.replies import answered, body, reply
 from glassformer.web.security import EVERYWHERE
 from glassformer.web.server import listen
@@ -226,6 +227,7 @@ def serve_api(
 
     from glassformer.run import load
 
+    give_large_blocks_back()  # every batch has another shape
     predictor = load(run).predictor()
     below, sentence = predictor.threshold(precision=precision, coverage=coverage, abstain_below=abstain_below)
     if sentence:

@@ -87,11 +87,15 @@ export async function show(page, { name }) {
   drawHead(); drawHealth(); drawMeasured();
   if (run.status === "damaged") { fill(page, head, said, health); return null; }
 
-  const shown = (key) => key !== "validation_collapsed_to" && (run.main.includes(key) || key.startsWith("validation_") || key.startsWith("train_"));
-  const plot = curvePlot(async (low, high) => {
-    const { curves } = await get("/api/run/curves", { run: name, low, high, points: 1200 });
-    return Object.entries(curves).filter(([key]) => shown(key)).map(([key, one]) => ({ label: key, ...one, dashed: key.startsWith("validation_"), noisy: key === "loss" }));
-  }, { label: `Curves of ${name} against steps`, levels: () => run.baselines || {}, perEpoch: run.epoch_steps });
+  // One picture for the loss, and one for what the run is judged by: they have different units.
+  const plots = [...new Set(["loss", run.metric || "loss"])].map((metric) => {
+    const keys = [metric, `train_${metric}`, `validation_${metric}`];
+    const plot = curvePlot(async (low, high) => {
+      const { curves } = await get("/api/run/curves", { run: name, low, high, points: 1200 });
+      return keys.filter((key) => curves[key]).map((key) => ({ label: key, ...curves[key], dashed: key === keys[2], noisy: key === "loss" }));
+    }, { label: `${metric} of ${name} against steps`, levels: () => (metric === (run.metric || "loss") && run.baselines) || {}, perEpoch: run.epoch_steps });
+    return { ...plot, shows: (key) => keys.includes(key) };
+  });
 
   const samples = h("div", { class: "samples", "aria-live": "polite" });
   async function drawSamples() {
@@ -105,7 +109,7 @@ export async function show(page, { name }) {
     } catch (error) { if (fits()) fill(samples, h("p", { class: "small" }, sentence(error.message))); }
   }
   get("/api/run/cost", { run: name }).then((found) => fill(cost, costTable(found)), (error) => fill(cost, problem(error)));
-  fill(page, head, said, health, h("h2", {}, "How it gets there"), plot.element, measured, h("h2", {}, "What it writes"), samples, h("h2", {}, "What it costs"), cost,
+  fill(page, head, said, health, h("h2", {}, "How it gets there"), plots.map((plot) => plot.element), measured, h("h2", {}, "What it writes"), samples, h("h2", {}, "What it costs"), cost,
     h("h2", {}, "Checks"), checks(run.checks),
     run.ancestry.length > 0 && [h("h2", {}, "Where its weights come from"), h("ol", {}, run.ancestry.map((one) => h("li", {}, one.name ? h("a", { href: link("run", one.name) }, one.name) : one.run, `, step ${number(one.step)}`)))],
     h("h2", {}, "How to run it again"), facts(Object.entries(run.environment)),
@@ -117,9 +121,11 @@ export async function show(page, { name }) {
   seen.observe(samples);
   const stop = events("/api/run/events", { run: name }, (news) => {
     if (news.error) { fill(said, problem(new Error(news.error))); return; }
-    let whole = !news.reload; // what was recorded before the stream was open
-    for (const [key, one] of Object.entries(news.curves || {})) if (shown(key)) whole = plot.append(key, one.step, one.value) && whole;
-    if (!whole) plot.load();
+    for (const plot of plots) {
+      let whole = !news.reload; // what was recorded before the stream was open
+      for (const [key, one] of Object.entries(news.curves || {})) if (plot.shows(key)) whole = plot.append(key, one.step, one.value) && whole;
+      if (!whole) plot.load();
+    }
     const status = news.progress && news.progress.status;
     const last = news.curves && news.curves.loss ? news.curves.loss.step.at(-1) : null;
     const other = Boolean(status) && status !== open.status;
@@ -129,7 +135,7 @@ export async function show(page, { name }) {
       again().then(() => other && known && open.samples && drawSamples(), () => {});
     } else if (last !== null) { run.step = last; drawStep(); }
   });
-  return () => { stop(); seen.disconnect(); plot.close(); };
+  return () => { stop(); seen.disconnect(); plots.forEach((plot) => plot.close()); };
 }
 
 function costTable(cost) {
