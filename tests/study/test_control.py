@@ -388,6 +388,31 @@ class TestSecondRound:
         assert found["tuning"] == "a grid of its own (training.lr)"
 
 
+class TestThirdRound:
+    """Attempts by somebody who had seen neither code nor tests. Further ones: running/test_trial_facts.py (networks that see
+    what they have to predict), tests/foundation/test_plugins.py (torch's functions replaced)."""
+
+    def test_a_loss_that_trains(self, attempt):
+        found = conditions(attempt({"objective": ["moves-weights"]}))
+        assert found["weights"] == "weights that its network or its loss changes beside the optimizer"
+
+    def test_judged_text_in_batches_that_one_could_not_foresee(self, attempt):
+        with refused(ConfigError, "trained-on-judged-text"):
+            attempt({"objective": ["draws-elsewhere"]}, set={"training.steps": 2000})
+
+    def test_a_tokenizer_that_loses_letters_of_late_documents(self, attempt, tmp_path):
+        rows = [f"{number} ab cd ef gh" for number in range(700)]
+        for name, text in {"train": rows, "judged": rows}.items():
+            (tmp_path / f"{name}.txt").write_text("\n".join(text) + "\n", encoding="utf-8")
+        data = {"path": str(tmp_path / "train.txt"), "validation": str(tmp_path / "judged.txt"), "document": "line"}
+        with refused(ConfigError, "other-text"):
+            attempt({"tokenizer": ["loses-later"]}, set={"data": data}, metric="bits_per_byte", allow_leaks=True)
+
+    def test_a_plugin_that_judges_is_named(self, attempt):
+        study = attempt({"model.norm": ["rms"]}, set={"objective": "four-batches"})
+        assert any("objective=four-batches, which a plugin defines" in note for note in study.notes)
+
+
 @pytest.mark.slow
 def test_better_with_its_conditions(attempt):
     verdict = attempt({"training.steps": [160]}, seeds=6).verdicts[0]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Iterable
+from secrets import randbelow
 from typing import Any
 
 import numpy as np
@@ -34,7 +36,8 @@ from glassformer.recipe_cost import Plan
 MOST_FLOPS = 1e10
 """A step beyond this is counted on its first rows only, and scaled: so counting takes about a second on one core."""
 DRAWN = 24
-"""Steps whose batches are drawn and counted, spread over the whole run."""
+"""Steps whose batches are drawn and counted, spread over the whole run; as many that nobody can foresee are searched for judged
+text."""
 TOLERANCE = 0.01
 """Up to this relative difference what a config states agrees with what is counted."""
 FILL = 0.05
@@ -70,8 +73,14 @@ def counted(recipe: Recipe, data: PreparedData, split: str, cost: Plan) -> dict[
         "judged_flops": _judged_flops(network, recipe.model.context),
         "function": _function(network, recipe.model.context),
         "order": _order(drawn[:2]),
-        "judged_share": judged_share(drawn, data, split),
+        "judged_share": _largest(
+            judged_share(some, data, split) for some in (drawn, [batches.batch(randbelow(steps)) for _ in range(DRAWN)])
+        ),
     }
+
+
+def _largest(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
 
 
 def _spread(steps: int) -> list[int]:

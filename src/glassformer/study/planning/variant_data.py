@@ -42,8 +42,6 @@ from glassformer.study.statistics.corrections import FIRST_STUDY
 
 WHOLLY = 0.99
 """The share of the judged text in the training text from which a study is refused."""
-COMPARED_TEXTS = 500
-"""Documents whose texts two tokenizers must give back alike."""
 GRID_POINT = " (setting "
 
 
@@ -66,7 +64,7 @@ def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT
     for name, recipe in recipes.items():
         settings, notes = dict[str, Any](), list[str]()
         if name == BASE:
-            notes = _sample_size_notes(plan, recipe, data[name])
+            notes = [*_judge_notes(recipe.objective), *_sample_size_notes(plan, recipe, data[name])]
         elif plan.match is not None:
             settings, notes = matched(plan, name, recipes, data)
         own, judge = resolve({**plan.settings(name), **settings}), judges[name]
@@ -269,6 +267,16 @@ def _require_same_targets(plan: StudyPlan, recipes: dict[str, Recipe], data: dic
             )
 
 
+def _judge_notes(objective: ObjectiveConfig) -> list[str]:
+    """A note where a plugin judges: nothing here checks what its evaluator does."""
+    judge = objective.judge
+    if is_ours(type(judge)):
+        return []
+    return [
+        f"All variants are judged by objective={judge.kind}, which a plugin defines: read its evaluate before you trust a word."
+    ]
+
+
 def _sample_size_notes(plan: StudyPlan, recipe: Recipe, data: PreparedData) -> list[str]:
     """Notes, before the first run, on verdicts that so few units cannot support, however many seeds there are."""
     units = recipe.objective.num_units(data.split(plan.split), tools_for(recipe, data.tokenizer))
@@ -305,7 +313,7 @@ def _require_same_bytes(name: str, own: PreparedData, base: PreparedData, split:
             "bits_per_byte cannot be paired; compare tokenizers that keep the text as it is.",
             reason="other-bytes",
         )
-    for number in range(min(COMPARED_TEXTS, len(one))):
+    for number in range(len(one)):
         if _text_of(base, split, number) != _text_of(own, split, number):
             raise ConfigError(
                 f"{name}: what its tokenizer makes of {own.split(split).where(number)} is not the text that the baseline's "
