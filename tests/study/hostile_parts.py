@@ -23,6 +23,7 @@ from glassformer.model.network import MODELS, NetworkConfig
 from glassformer.model.slots import BLOCKS, FEEDFORWARDS, MIXERS, Block, BlockConfig, FeedforwardConfig, Mixer, MixerConfig
 from glassformer.objectives.base import OBJECTIVES
 from glassformer.objectives.next_token import NextTokenConfig
+from glassformer.training.slots import SCHEDULES, ScheduleConfig
 
 
 def objective(name: str) -> Any:
@@ -645,3 +646,104 @@ class LosesLaterConfig(TokenizerConfig):
 
     def train(self, texts, progress=None):
         return LosesLater(CharTokenizerConfig().train(texts, progress))
+
+
+# -- a fourth round: match, equal, schedules, starts, own text and tokenizers ------------------------------------------------
+
+
+class FixedStart(Pairs):
+    """One draw for all seeds: whoever tries several keeps the luckiest."""
+
+    def __init__(self, vocabulary):
+        super().__init__(vocabulary)
+        nn.init.normal_(self.pairs.weight, generator=torch.Generator().manual_seed(7))
+
+
+@MODELS.variant("fixed-start")
+class FixedStartConfig(PairsConfig):
+    """Ignores the seed."""
+
+    module: ClassVar[type] = FixedStart
+
+
+class Complex(Pairs):
+    """As many weights, of two numbers each."""
+
+    def __init__(self, vocabulary):
+        super().__init__(vocabulary)
+        self.pairs.weight = nn.Parameter(torch.randn(vocabulary, vocabulary, dtype=torch.complex64))
+
+    def forward(self, ids):
+        return self.pairs.weight[ids].abs() + 0.1 * torch.tanh(self.layer(self.pairs.weight[ids].real))
+
+
+@MODELS.variant("complex")
+class ComplexConfig(PairsConfig):
+    """Complex weights."""
+
+    module: ClassVar[type] = Complex
+
+
+class Double(Pairs):
+    def __init__(self, vocabulary):
+        super().__init__(vocabulary)
+        self.double()
+
+    def forward(self, ids):
+        return super().forward(ids).float()
+
+
+@MODELS.variant("double")
+class DoubleConfig(PairsConfig):
+    """Weights of twice the precision."""
+
+    module: ClassVar[type] = Double
+
+
+@SCHEDULES.variant("thrice")
+class Thrice(ScheduleConfig):
+    """Three times the rate that the recipe says."""
+
+    def lr_multiplier(self, step, steps):
+        return 3.0
+
+
+@FEEDFORWARDS.variant("wide-in-earnest")
+class WideInEarnest(FeedforwardConfig):
+    """As wide as it is set where nothing is computed, four times as wide where it is."""
+
+    inner: int | None = None
+
+    def build(self, dims):
+        inner = self.inner or 4 * dims.width
+        real = torch.empty(()).device.type == "cpu" and type(torch.empty(())) is torch.Tensor
+        return Mlp(dims, 4 * inner if real else inner)
+
+
+@objective("more-text")
+class MoreText(Base):
+    """Draws from a file of its own."""
+
+    def batches(self, data, *, context, batch_size, seed):
+        text = data.tokenizer.encode("abc abd abe fgh " * 400)
+        return WindowBatches(np.asarray(text), context=context, batch_size=batch_size, seed=seed)
+
+
+class ManyBytes(TwoAsOne):
+    """Says that a letter which stands in the first document alone has a hundred bytes."""
+
+    kind = "many-bytes"
+
+    def encode(self, text):
+        return self.inner.encode(text)
+
+    def byte_lengths(self):
+        return np.where(np.arange(self.size) == self.inner.encode("z")[0], 100.0, self.inner.byte_lengths())
+
+
+@TOKENIZERS.variant("many-bytes")
+class ManyBytesConfig(TokenizerConfig):
+    """A tokenizer that overstates its bytes."""
+
+    def train(self, texts, progress=None):
+        return ManyBytes(CharTokenizerConfig().train(texts, progress))

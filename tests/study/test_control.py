@@ -413,6 +413,51 @@ class TestThirdRound:
         assert any("objective=four-batches, which a plugin defines" in note for note in study.notes)
 
 
+class TestFourthRound:
+    """Attempts at what the first three left alone. Sizes: test_size_study.py; few and group: planning/test_variant_data.py."""
+
+    def test_one_start_for_all_seeds(self, attempt):
+        assert conditions(attempt(network("fixed-start"), set=PAIRS))["seeds"].endswith("for all seeds (module.pairs.weight)")
+
+    def test_complex_weights_are_two_numbers(self, attempt):
+        with refused(ConfigError, "not-equal"):
+            attempt(network("complex"), set=PAIRS, equal=["parameters"])
+
+    def test_a_tokenizer_that_overstates_the_bytes_of_the_first_document(self, attempt, tmp_path):
+        (tmp_path / "judged.txt").write_text("zz ab cd\nab cd ef\nef gh ab\n", encoding="utf-8")
+        (tmp_path / "train.txt").write_text("ab cd ef gh z\n" * 60, encoding="utf-8")
+        data = {"path": str(tmp_path / "train.txt"), "validation": str(tmp_path / "judged.txt"), "document": "line"}
+        with refused(ConfigError, "other-bytes"):
+            attempt({"tokenizer": ["many-bytes"]}, set={"data": data}, metric="bits_per_byte")
+
+    @pytest.mark.slow
+    def test_wider_than_where_it_is_matched(self, attempt):
+        study = attempt({"model.feedforward": ["wide-in-earnest"]}, match="parameters")
+        assert "parameters" in conditions(study)
+
+    @pytest.mark.slow
+    def test_text_of_its_own(self, attempt):
+        assert conditions(attempt({"objective": ["more-text"]}))["data order"] == "the text in another order"
+
+    @pytest.mark.slow
+    def test_steps_in_a_grid_of_its_own(self, attempt):
+        found = conditions(attempt({}, tuned={"training.steps": [80, 160]}, seeds=None))
+        assert found["tuning"] == "a grid of its own (training.steps)"
+        assert "tokens" in found
+
+    @pytest.mark.slow
+    def test_the_same_question_with_other_seeds_is_one_question(self, attempt, tmp_path):
+        attempt(network("kind-scores"), set=PAIRS, seeds=6, out=tmp_path / "first")
+        study = attempt(network("kind-scores"), set=PAIRS, seeds=6, first_seed=100)
+        assert any(one.studies for one in study.earlier.values())
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("vary", [{"training.schedule": ["thrice"]}, network("double")])
+    def test_a_rate_inside_a_schedule_and_precision_inside_a_network_are_not_seen(self, attempt, vary):
+        study = attempt(vary, set=PAIRS)
+        assert not {"training", "precision"} & set(conditions(study))
+
+
 @pytest.mark.slow
 def test_better_with_its_conditions(attempt):
     verdict = attempt({"training.steps": [160]}, seeds=6).verdicts[0]

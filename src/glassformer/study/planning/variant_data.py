@@ -15,6 +15,7 @@ import numpy as np
 from glassformer.assembly import prepare_data, tools_for
 from glassformer.data.data_kinds import PreparedData
 from glassformer.data.overlap import share_in_train
+from glassformer.data.reading.named_sets import SETS
 from glassformer.data.token_files import TokenSplit
 from glassformer.evaluation.language_metrics import DocumentLosses, EvaluatedText
 from glassformer.foundation.config import diff, fingerprint
@@ -64,7 +65,11 @@ def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT
     for name, recipe in recipes.items():
         settings, notes = dict[str, Any](), list[str]()
         if name == BASE:
-            notes = [*_judge_notes(recipe.objective), *_sample_size_notes(plan, recipe, data[name])]
+            notes = [
+                *_judge_notes(recipe.objective),
+                *_data_choice_notes(recipe),
+                *_sample_size_notes(plan, recipe, data[name]),
+            ]
         elif plan.match is not None:
             settings, notes = matched(plan, name, recipes, data)
         own, judge = resolve({**plan.settings(name), **settings}), judges[name]
@@ -277,6 +282,23 @@ def _judge_notes(objective: ObjectiveConfig) -> list[str]:
     ]
 
 
+def _data_choice_notes(recipe: Recipe) -> list[str]:
+    """Notes on choices of data that no seed repeats."""
+    data, notes = recipe.data, []
+    if data.few is not None:
+        notes.append(
+            f"All seeds train on one draw of data.few={data.few} texts of each label, so verdicts are about this draw; repeat "
+            "the study with another data.few_seed."
+        )
+    declared = SETS[data.set].group if isinstance(data.set, str) and data.set in SETS else None
+    if declared is not None and data.group not in (None, declared):
+        notes.append(
+            f"data.group={data.group} stands instead of {declared}, by which documents of {data.set} belong together; where "
+            "they are not independent, intervals are too narrow."
+        )
+    return notes
+
+
 def _sample_size_notes(plan: StudyPlan, recipe: Recipe, data: PreparedData) -> list[str]:
     """Notes, before the first run, on verdicts that so few units cannot support, however many seeds there are."""
     units = recipe.objective.num_units(data.split(plan.split), tools_for(recipe, data.tokenizer))
@@ -297,7 +319,7 @@ def _sample_size_notes(plan: StudyPlan, recipe: Recipe, data: PreparedData) -> l
 
 
 def _require_same_bytes(name: str, own: PreparedData, base: PreparedData, split: str) -> None:
-    """Raises unless the bytes of every token are known and each document but the first has equally many in both variants."""
+    """Raises unless the bytes of every token are known and each document has equally many in both variants."""
     sizes = {who: _bytes_by_document(data, split) for who, data in ((BASE, base), (name, own))}
     for who, found in sizes.items():
         if np.isnan(found).any():
@@ -307,7 +329,11 @@ def _require_same_bytes(name: str, own: PreparedData, base: PreparedData, split:
                 reason="bytes-unknown",
             )
     one, other = sizes[BASE], sizes[name]
-    if len(one) != len(other) or not np.array_equal(one[1:], other[1:]):
+    if (
+        len(one) != len(other)
+        or not np.array_equal(one[1:], other[1:])
+        or _first_bytes(base, split) != _first_bytes(own, split)
+    ):
         raise ConfigError(
             f"{name} counts other bytes in the validation documents than the baseline (its tokenizer changes the text), so "
             "bits_per_byte cannot be paired; compare tokenizers that keep the text as it is.",
@@ -320,6 +346,12 @@ def _require_same_bytes(name: str, own: PreparedData, base: PreparedData, split:
                 "makes of it, so bits_per_byte are not about the same text; compare tokenizers that keep the text as it is.",
                 reason="other-text",
             )
+
+
+def _first_bytes(data: PreparedData, split: str) -> float:
+    """Of the first document, with its first token, which nobody predicts."""
+    items = data.split(split)
+    return float(data.tokenizer.byte_lengths()[np.asarray(items.document(0))].sum()) if items.num_documents else 0.0
 
 
 def _text_of(data: PreparedData, split: str, number: int) -> str:
