@@ -1,6 +1,7 @@
 """How near honest runs come to "the judged text better predicted than its training text" (study/planning/conditions.py).
 
-On pairs of real texts (of one source, and of two) a small model and seven harmless changes are trained. Printed: (gap of the change - smallest gap of the baseline and the counting baselines) / loss. The rule fires below -KNOWN_BY.
+On pairs of real texts (of one source, and of two) a small model and seven harmless changes are trained. Printed: (gap of the
+change - smallest gap of the baseline and the counting baselines) / loss. The rule fires below -KNOWN_BY.
 ``python bench/known_text.py OUT.jsonl`` appends one record a run and goes on where it stopped; it needs GLASSFORMER_DATA.
 """
 
