@@ -178,7 +178,7 @@ def _same_start(recipe: Recipe, data: PreparedData, network: Network) -> str:
         return ""
     other = dict(starting_network(recipe.model_copy(update={"seed": recipe.seed + 1}), data, None)[0].named_parameters())
     for name, one in network.named_parameters():
-        if one.requires_grad and one.ndim > 1 and float(one.std()) > 0.0 and torch.equal(one, other[name]):
+        if one.requires_grad and one.ndim > 1 and float(one.detach().std()) > 0.0 and torch.equal(one, other[name]):
             return name
     return ""
 
