@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import sys
 from pathlib import Path
+from pkgutil import resolve_name
 from types import SimpleNamespace
 
 import pytest
@@ -21,6 +23,7 @@ from glassformer.foundation.plugins import (
     module_of,
     own_imports,
     plugin_checksums,
+    replaced_functions,
 )
 from glassformer.foundation.registry import Slot, VariantConfig, unrecorded_parts
 
@@ -234,3 +237,29 @@ def test_an_error_of_a_plugin_is_the_plugins(slot, tmp_path) -> None:
     with pytest.raises(RuntimeError) as caught:
         Ours(3).uses()
     assert fault_in_plugin(caught.value) is None
+
+
+REPLACED = {
+    "torch.nn.functional.gelu": "def mine(x):\n    return x\nF.gelu = mine",
+    "torch.nn.functional.silu": "class Mine:\n    def __call__(self, x):\n        return x\nF.silu = Mine()",
+    "torch.nn.functional.relu": "class Mine:\n    def call(self, x):\n        return x\nF.relu = Mine().call",
+    "torch.nn.modules.normalization.LayerNorm.forward": "nn.LayerNorm.forward = lambda self, x: x",
+    "torch.nn.modules.linear.Linear": "class Mine(nn.Linear):\n    pass\ntorch.nn.modules.linear.Linear = Mine",
+    "torch.optim.sgd.SGD.step": "torch.optim.SGD.step = lambda self, closure=None: None",
+    "torch.nn.modules.module._global_forward_hooks": "modules.module._global_forward_hooks[-1] = lambda module, args, out: out",
+}
+
+
+@pytest.mark.parametrize("place", REPLACED)
+def test_what_a_plugin_leaves_in_the_place_of_torchs_code_is_named(tmp_path, monkeypatch, place) -> None:
+    """A patch that was forgotten in a file changes every figure; so do hooks that torch calls for all modules."""
+    owner, _, attribute = place.rpartition(".")
+    held = resolve_name(owner)
+    monkeypatch.setattr(
+        held, attribute, copy.copy(vars(held)[attribute]) if attribute.startswith("_") else vars(held)[attribute]
+    )
+    file = tmp_path / "patches.py"
+    file.write_text(f"import torch\nfrom torch import nn\nfrom torch.nn import functional as F, modules\n{REPLACED[place]}\n")
+    monkeypatch.setattr("glassformer.foundation.plugins._loaded", {})
+    load_plugins([file])
+    assert [one.partition(" stands in the place of ")[2] for one in replaced_functions()] == [place]

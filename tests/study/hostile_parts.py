@@ -10,17 +10,20 @@ import numpy as np
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from glassformer.data.batches import Batch, WindowBatches
 from glassformer.data.tokenizers.base import TOKENIZERS, Tokenizer, TokenizerConfig
 from glassformer.data.tokenizers.char import CharTokenizer, CharTokenizerConfig
 from glassformer.evaluation.results import Units
+from glassformer.foundation.seeds import derive_seed
 from glassformer.model.attention import split_heads
 from glassformer.model.initialisation import start
 from glassformer.model.network import MODELS, NetworkConfig
 from glassformer.model.slots import BLOCKS, FEEDFORWARDS, MIXERS, Block, BlockConfig, FeedforwardConfig, Mixer, MixerConfig
 from glassformer.objectives.base import OBJECTIVES
 from glassformer.objectives.next_token import NextTokenConfig
+from glassformer.training.slots import SCHEDULES, ScheduleConfig
 
 
 def objective(name: str) -> Any:
@@ -584,3 +587,163 @@ class TwoAsOneConfig(TokenizerConfig):
 
     def train(self, texts, progress=None):
         return TwoAsOne(CharTokenizerConfig().train(texts, progress))
+
+
+# -- a third round of attempts ------------------------------------------------------------------------------------------------
+
+
+@objective("moves-weights")
+class MovesWeights(Base):
+    """Its loss takes small steps of its own where nobody counts what is computed."""
+
+    def loss(self, network, batch, *, dropout_seed, smoothing):
+        if _get_current_dispatch_mode() is None and network.training:
+            weights = [one for one in network.parameters() if one.requires_grad]
+            found = super().loss(network, batch, dropout_seed=None, smoothing=0.0) / batch.numel
+            for one, slope in zip(weights, torch.autograd.grad(found, weights)):
+                one.data -= 0.004 * slope.sign()
+        return super().loss(network, batch, dropout_seed=dropout_seed, smoothing=smoothing)
+
+
+class Elsewhere:
+    """Judged text, but not at the steps that ``seen`` names."""
+
+    def __init__(self, own, judged, seen):
+        self.own, self.judged, self.seen, self.steps_per_epoch = own, judged, seen, own.steps_per_epoch
+
+    def on(self, device):
+        return self
+
+    def batch(self, step):
+        return (self.own if step in self.seen else self.judged).batch(step)
+
+
+@objective("draws-elsewhere")
+class DrawsElsewhere(Base):
+    """Trains on the judged text except where one could foresee that it is looked at, in a run of 2,000 steps."""
+
+    def batches(self, data, *, context, batch_size, seed):
+        made = (
+            WindowBatches(data.part("text").split(name).tokens, context=context, batch_size=batch_size, seed=seed)
+            for name in ("train", "validation")
+        )
+        return Elsewhere(*made, {0, 1, 1999, *(derive_seed(2000, "drawn", number) % 2000 for number in range(24))})
+
+
+class LosesLater(TwoAsOne):
+    """Loses letters of documents that have a number of 600 or more."""
+
+    kind = "loses-later"
+
+    def encode(self, text):
+        number = text.split()[:1]
+        return super().encode(text) if number and number[0].isdigit() and int(number[0]) >= 600 else self.inner.encode(text)
+
+
+@TOKENIZERS.variant("loses-later")
+class LosesLaterConfig(TokenizerConfig):
+    """A tokenizer that is sound on the first documents."""
+
+    def train(self, texts, progress=None):
+        return LosesLater(CharTokenizerConfig().train(texts, progress))
+
+
+# -- a fourth round: match, equal, schedules, starts, own text and tokenizers ------------------------------------------------
+
+
+class FixedStart(Pairs):
+    """One draw for all seeds: whoever tries several keeps the luckiest."""
+
+    def __init__(self, vocabulary):
+        super().__init__(vocabulary)
+        nn.init.normal_(self.pairs.weight, generator=torch.Generator().manual_seed(7))
+
+
+@MODELS.variant("fixed-start")
+class FixedStartConfig(PairsConfig):
+    """Ignores the seed."""
+
+    module: ClassVar[type] = FixedStart
+
+
+class Complex(Pairs):
+    """As many weights, of two numbers each."""
+
+    def __init__(self, vocabulary):
+        super().__init__(vocabulary)
+        self.pairs.weight = nn.Parameter(torch.randn(vocabulary, vocabulary, dtype=torch.complex64))
+
+    def forward(self, ids):
+        return self.pairs.weight[ids].abs() + 0.1 * torch.tanh(self.layer(self.pairs.weight[ids].real))
+
+
+@MODELS.variant("complex")
+class ComplexConfig(PairsConfig):
+    """Complex weights."""
+
+    module: ClassVar[type] = Complex
+
+
+class Double(Pairs):
+    def __init__(self, vocabulary):
+        super().__init__(vocabulary)
+        self.double()
+
+    def forward(self, ids):
+        return super().forward(ids).float()
+
+
+@MODELS.variant("double")
+class DoubleConfig(PairsConfig):
+    """Weights of twice the precision."""
+
+    module: ClassVar[type] = Double
+
+
+@SCHEDULES.variant("thrice")
+class Thrice(ScheduleConfig):
+    """Three times the rate that the recipe says."""
+
+    def lr_multiplier(self, step, steps):
+        return 3.0
+
+
+@FEEDFORWARDS.variant("wide-in-earnest")
+class WideInEarnest(FeedforwardConfig):
+    """As wide as it is set where nothing is computed, four times as wide where it is."""
+
+    inner: int | None = None
+
+    def build(self, dims):
+        inner = self.inner or 4 * dims.width
+        real = torch.empty(()).device.type == "cpu" and type(torch.empty(())) is torch.Tensor
+        return Mlp(dims, 4 * inner if real else inner)
+
+
+@objective("more-text")
+class MoreText(Base):
+    """Draws from a file of its own."""
+
+    def batches(self, data, *, context, batch_size, seed):
+        text = data.tokenizer.encode("abc abd abe fgh " * 400)
+        return WindowBatches(np.asarray(text), context=context, batch_size=batch_size, seed=seed)
+
+
+class ManyBytes(TwoAsOne):
+    """Says that a letter which stands in the first document alone has a hundred bytes."""
+
+    kind = "many-bytes"
+
+    def encode(self, text):
+        return self.inner.encode(text)
+
+    def byte_lengths(self):
+        return np.where(np.arange(self.size) == self.inner.encode("z")[0], 100.0, self.inner.byte_lengths())
+
+
+@TOKENIZERS.variant("many-bytes")
+class ManyBytesConfig(TokenizerConfig):
+    """A tokenizer that overstates its bytes."""
+
+    def train(self, texts, progress=None):
+        return ManyBytes(CharTokenizerConfig().train(texts, progress))

@@ -178,6 +178,13 @@ class TestFoundInTrials:
         assert len(known_text(base, {"run": {"judged": 1.0, "trained": 1.4}})) == 1
         assert known_text({}, {"run": {"judged": 1.0, "trained": 1.4}}) == []
 
+    def test_harder_text_is_known_where_it_is_not_hard_for_one_run(self):
+        """All baselines find it harder; one that knows no text finds none harder."""
+        base = {"run": {"judged": 2.0, "trained": 1.5}, "bigram": {"judged": 2.2, "trained": 1.9}}
+        base["uniform"] = {"judged": 4.0, "trained": 4.0}
+        assert len(known_text(base, {"run": {"judged": 1.7, "trained": 1.5}})) == 1
+        assert known_text(base, {"run": {"judged": 1.9, "trained": 1.6}}) == []
+
 
 class TestInAVerdict:
     def test_the_word_has_its_condition(self, made_up, tmp_path):

@@ -388,6 +388,76 @@ class TestSecondRound:
         assert found["tuning"] == "a grid of its own (training.lr)"
 
 
+class TestThirdRound:
+    """Attempts by somebody who had seen neither code nor tests. Further ones: running/test_trial_facts.py (networks that see
+    what they have to predict), tests/foundation/test_plugins.py (torch's functions replaced)."""
+
+    def test_a_loss_that_trains(self, attempt):
+        found = conditions(attempt({"objective": ["moves-weights"]}))
+        assert found["weights"] == "weights that its network or its loss changes beside the optimizer"
+
+    def test_judged_text_in_batches_that_one_could_not_foresee(self, attempt):
+        with refused(ConfigError, "trained-on-judged-text"):
+            attempt({"objective": ["draws-elsewhere"]}, set={"training.steps": 2000})
+
+    def test_a_tokenizer_that_loses_letters_of_late_documents(self, attempt, tmp_path):
+        rows = [f"{number} ab cd ef gh" for number in range(700)]
+        for name, text in {"train": rows, "judged": rows}.items():
+            (tmp_path / f"{name}.txt").write_text("\n".join(text) + "\n", encoding="utf-8")
+        data = {"path": str(tmp_path / "train.txt"), "validation": str(tmp_path / "judged.txt"), "document": "line"}
+        with refused(ConfigError, "other-text"):
+            attempt({"tokenizer": ["loses-later"]}, set={"data": data}, metric="bits_per_byte", allow_leaks=True)
+
+    def test_a_plugin_that_judges_is_named(self, attempt):
+        study = attempt({"model.norm": ["rms"]}, set={"objective": "four-batches"})
+        assert any("objective=four-batches, which a plugin defines" in note for note in study.notes)
+
+
+class TestFourthRound:
+    """Attempts at what the first three left alone. Sizes: test_size_study.py; few and group: planning/test_variant_data.py."""
+
+    def test_one_start_for_all_seeds(self, attempt):
+        assert conditions(attempt(network("fixed-start"), set=PAIRS))["seeds"].endswith("for all seeds (module.pairs.weight)")
+
+    def test_complex_weights_are_two_numbers(self, attempt):
+        with refused(ConfigError, "not-equal"):
+            attempt(network("complex"), set=PAIRS, equal=["parameters"])
+
+    def test_a_tokenizer_that_overstates_the_bytes_of_the_first_document(self, attempt, tmp_path):
+        (tmp_path / "judged.txt").write_text("zz ab cd\nab cd ef\nef gh ab\n", encoding="utf-8")
+        (tmp_path / "train.txt").write_text("ab cd ef gh z\n" * 60, encoding="utf-8")
+        data = {"path": str(tmp_path / "train.txt"), "validation": str(tmp_path / "judged.txt"), "document": "line"}
+        with refused(ConfigError, "other-bytes"):
+            attempt({"tokenizer": ["many-bytes"]}, set={"data": data}, metric="bits_per_byte")
+
+    @pytest.mark.slow
+    def test_wider_than_where_it_is_matched(self, attempt):
+        study = attempt({"model.feedforward": ["wide-in-earnest"]}, match="parameters")
+        assert "parameters" in conditions(study)
+
+    @pytest.mark.slow
+    def test_text_of_its_own(self, attempt):
+        assert conditions(attempt({"objective": ["more-text"]}))["data order"] == "the text in another order"
+
+    @pytest.mark.slow
+    def test_steps_in_a_grid_of_its_own(self, attempt):
+        found = conditions(attempt({}, tuned={"training.steps": [80, 160]}, seeds=None))
+        assert found["tuning"] == "a grid of its own (training.steps)"
+        assert "tokens" in found
+
+    @pytest.mark.slow
+    def test_the_same_question_with_other_seeds_is_one_question(self, attempt, tmp_path):
+        attempt(network("kind-scores"), set=PAIRS, seeds=6, out=tmp_path / "first")
+        study = attempt(network("kind-scores"), set=PAIRS, seeds=6, first_seed=100)
+        assert any(one.studies for one in study.earlier.values())
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("vary", [{"training.schedule": ["thrice"]}, network("double")])
+    def test_a_rate_inside_a_schedule_and_precision_inside_a_network_are_not_seen(self, attempt, vary):
+        study = attempt(vary, set=PAIRS)
+        assert not {"training", "precision"} & set(conditions(study))
+
+
 @pytest.mark.slow
 def test_better_with_its_conditions(attempt):
     verdict = attempt({"training.steps": [160]}, seeds=6).verdicts[0]

@@ -157,3 +157,13 @@ def test_seeds_that_differ_by_size_use_those_all_have(sizes, tmp_path):
     trend = SizeStudy.load(found.folder).trends[0]
     assert (trend.word, trend.per_decade.value) == ("not known", None)  # five pairs are left at one size
     assert isinstance(Study.load(found.folder / "large"), Study)
+
+
+def test_every_row_has_the_conditions_of_its_word(tmp_path):
+    study = made(tmp_path)
+    for one in study.studies.values():
+        facts = one.book.variants
+        more = {**facts, "alibi": replace(facts["alibi"], step_flops=3 * facts[BASE].step_flops)}
+        VariantBook(more, one.book.plugins).write(one.directory.variants_file)
+    words = {row[3] for row in SizeStudy.load(tmp_path).rows() if row[0] == "alibi"}
+    assert words == {"better, with 3 times the FLOPs"}

@@ -16,15 +16,16 @@ from contextlib import suppress
 from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import FunctionType, MethodType
 from typing import Any
 
 from glassformer.foundation.errors import GlassformerError, UsageError
 from glassformer.foundation.files import sha256_of_file, sha256_of_text
 
 INSTALLED = ("site-packages", "dist-packages")
-GUARDED = ("torch", "torch.nn.functional", "torch._tensor", "torch.nn.modules.module", "numpy")
-"""Modules beside ours whose functions figures are made of."""
+GUARDED = ("torch", "torch._tensor", "torch.functional", "torch.utils.flop_counter", "numpy", "builtins", "math", "random")
+GUARDED_WHOLE = ("glassformer.", "torch.nn.", "torch.optim.", "torch.autograd.")
+"""Modules, and packages, whose functions and classes figures are made of."""
 _loaded: dict[str, dict[str, Any]] = {}
 
 
@@ -64,27 +65,33 @@ def is_ours(owner: type) -> bool:
 
 
 def replaced_functions() -> list[str]:
-    """``my.py, line 12, stands in the place of glassformer.x.Y.z`` for each function of ours, or of ``GUARDED``, that a plugin
-    has replaced while it ran."""
+    """``my.py, line 12, stands in the place of glassformer.x.Y.z`` for each function or class of ours, or of ``GUARDED``
+    modules, that a plugin has replaced while it ran; also for its global hooks of torch, and for objects that can be called."""
     files = {file for key, record in _loaded.items() for file in (key, *record.get("imports", {}))}
     found, names = [], {Path(file).name for file in files}
     for name, module in list(sys.modules.items()) if files else ():
-        if not (name.startswith("glassformer.") or name in GUARDED) or module is None:
+        if not (name.startswith(GUARDED_WHOLE) or name in GUARDED) or module is None:
             continue
         for key, value in list(vars(module).items()):
             inside = vars(value).items() if isinstance(value, type) and value.__module__ == name else ()
-            for place, one in ((key, value), *((f"{key}.{part}", one) for part, one in inside)):
-                code = _code_of(one)
-                own = code is not None and Path(code.co_filename).name in names
-                if code is not None and own and str(Path(code.co_filename).resolve()) in files:
-                    found.append(f"{code.co_filename}, line {code.co_firstlineno}, stands in the place of {name}.{place}")
+            hooks = value.values() if isinstance(value, dict) and name.startswith("torch.") else ()
+            for place, one in ((key, value), *((f"{key}.{part}", one) for part, one in inside), *((key, one) for one in hooks)):
+                file, line = _source_of(one)
+                if Path(file).name in names and str(Path(file).resolve()) in files:
+                    where = f"{file}, line {line}," if line else file
+                    found.append(f"{where} stands in the place of {name}.{place}")
     return found
 
 
-def _code_of(thing: Any) -> CodeType | None:
-    if isinstance(thing, property | cached_property | staticmethod | classmethod | partial):
+def _source_of(thing: Any) -> tuple[str, int]:
+    """File and line of the code that runs when something is called; of a class its file and line 0. Empty: not Python's."""
+    if isinstance(thing, type):
+        return str(getattr(sys.modules.get(thing.__module__), "__file__", "")), 0
+    if isinstance(thing, property | cached_property | staticmethod | classmethod | partial | MethodType):
         thing = getattr(thing, "fget", None) or getattr(thing, "func", None) or getattr(thing, "__func__", None)
-    return thing.__code__ if isinstance(thing, FunctionType) else None
+    if not isinstance(thing, FunctionType):
+        thing = getattr(type(thing), "__call__", None)  # noqa: B004 (an object of a class of the user's)
+    return (thing.__code__.co_filename, thing.__code__.co_firstlineno) if isinstance(thing, FunctionType) else ("", 0)
 
 
 def fault_in_plugin(error: BaseException) -> str | None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from glassformer.evaluation.results import text_table
 from glassformer.study.multi_set_study import SeveralStudies
+from glassformer.study.planning.conditions import joined
 from glassformer.study.planning.plan import BASE
 from glassformer.study.statistics.steps_worth import StepsWorth
 from glassformer.study.statistics.trends import AtSize, PowerLaw, Trend, power_law, trends_over_size
@@ -86,7 +87,10 @@ class SizeStudy(SeveralStudies):
             for size, study in self.studies.items():
                 one, more = study.verdict(trend.variant), worth.get((size, trend.variant), "")
                 found = "" if one.difference.value is None else str(one.difference)
-                rows.append([trend.variant, size, f"{self.parameters[size]:,}", one.verdict, found, more])
+                word = ", with ".join(
+                    [one.verdict, *([joined([each.text for each in one.conditions])] if one.conditions else [])]
+                )
+                rows.append([trend.variant, size, f"{self.parameters[size]:,}", word, found, more])
         return rows
 
     def header(self) -> list[str]:

@@ -12,6 +12,8 @@ import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from random import SystemRandom
+from secrets import randbelow
 from typing import Any
 
 import torch
@@ -22,13 +24,14 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.data.batches import Batch
-from glassformer.foundation.seeds import derive_seed
 from glassformer.foundation.turns import takes_turns
 from glassformer.training.cuda_graph import GraphedStep
 from glassformer.training.step import TrainStep
 
 BLOCK = 512
 """torch's CUDA allocator rounds every size up to a multiple of this."""
+WATCHED = 8
+"""Steps of a run that are watched."""
 
 
 class LiveBytes(TorchDispatchMode):
@@ -108,10 +111,16 @@ def workspace_bytes(device: torch.device, streams: int) -> int:
     return 2 * streams * 1024 * sum(size * count for size, count in zip(sizes[::2], sizes[1::2]))
 
 
-def measured_steps(steps: int, seed: int) -> frozenset[int]:
-    """The steps of a run that are measured: the second (the optimizer has its state), one of the second half, the last."""
+def measured_steps(steps: int) -> frozenset[int]:
+    """The steps of a run that are measured: the second (the optimizer has its state), one of the second half, the last. Which
+    one, nobody can foresee."""
     half = steps // 2
-    return frozenset({min(1, steps - 1), half + derive_seed(seed, "measured") % (steps - half), steps - 1})
+    return frozenset({min(1, steps - 1), half + randbelow(steps - half), steps - 1})
+
+
+def watched_steps(steps: int) -> frozenset[int]:
+    """Steps of a run that nobody can foresee, of which is noted whether anything but the optimizer changes the weights."""
+    return frozenset(SystemRandom().sample(range(steps), min(WATCHED, steps)))
 
 
 @dataclass

@@ -143,6 +143,17 @@ class TrainStep:
         """Gradients, their sum over all processes, new weights: the same operations at every step."""
         return self.apply(self.gradients(batch))
 
+    def watched(self, batch: Batch, step: int, lr_multiplier: float) -> tuple[StepOutcome, bool]:
+        """The same as a call, and whether the weights changed before the optimizer changed them: by the network or its loss."""
+        self.prepare(step, lr_multiplier)
+        before, loss = self._weights(), self.gradients(batch)
+        moved = self._weights() != before
+        return self.apply(loss), moved
+
+    def _weights(self) -> list[float]:
+        """The norm of every trained tensor."""
+        return [float(weight.detach().norm()) for weight in self.optimizers.parameters.values()]
+
     def gradients(self, batch: Batch) -> Tensor:
         """Leaves the gradient of the mean loss over the whole batch in ``grad``; returns that loss."""
         if self.pieces is None:

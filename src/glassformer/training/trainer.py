@@ -24,7 +24,7 @@ from glassformer.foundation.turns import meanwhile, takes_turns
 from glassformer.training.config import CheckpointConfig, EvaluationConfig
 from glassformer.training.cuda_graph import GraphedStep
 from glassformer.training.parallel.shard import whole
-from glassformer.training.peak_memory import measured, measured_steps
+from glassformer.training.peak_memory import measured, measured_steps, watched_steps
 from glassformer.training.signals import StopRequested, StopSignal
 from glassformer.training.step import StepOutcome, TrainStep
 
@@ -51,6 +51,8 @@ class TrainingState:
     """The most that a measured step stored at once; 0: not known."""
     token_flops: list[float] = field(default_factory=list)
     """FLOPs per token of the measured steps so far."""
+    moved: int = 0
+    """Watched steps in which something but the optimizer changed the weights."""
 
     def to_dict(self) -> dict[str, Any]:
         return {key: value for key, value in vars(self).items() if key != "step"}
@@ -101,7 +103,8 @@ class Trainer:
         film_steps: Collection[int] = (),
         measure: bool = False,
     ) -> None:
-        """``measure``: memory and FLOPs of a few steps are counted while they are taken, and recorded."""
+        """``measure``: memory and FLOPs of a few steps are counted while they are taken, and recorded; also whether the weights
+        of a few others are changed by anything but the optimizer."""
         self.film_steps = frozenset(film_steps)
         self.step, self.batches, self.steps, self.callbacks, self.stop = step, batches, steps, callbacks, stop
         self.training, self.evaluation, self.checkpoint = step.uncaptured.config, evaluation, checkpoint
@@ -115,7 +118,9 @@ class Trainer:
         self._pending: list[tuple[int, StepOutcome, float]] = []
         self._phase = "compile" if isinstance(step, TrainStep) and step.compiled else "first step"
         self._seconds_before, self._tokens, self._taken, self._last_batch = 0.0, 0, 0, 0
-        self._measured = measured_steps(steps, step.uncaptured.seed) if measure else frozenset()
+        self._measured = measured_steps(steps) if measure else frozenset()
+        plain = isinstance(step, TrainStep) and step.shards is None
+        self._watched = watched_steps(steps) - self._measured if measure and plain else frozenset()
         self._saved = False  # whether there is a checkpoint
 
     def run(self, state: TrainingState) -> TrainingState:
@@ -164,6 +169,10 @@ class Trainer:
         self._taken += 1
         while True:
             try:
+                if step in self._watched and isinstance(self.step, TrainStep):
+                    outcome, moved = self.step.watched(batch, step, lr_multiplier)
+                    state.moved += moved
+                    return outcome, lr_multiplier
                 if step not in self._measured:
                     return self.step(batch, step, lr_multiplier), lr_multiplier
                 with measured(self.step, batch) as taken:
@@ -317,7 +326,8 @@ def _measures(state: TrainingState) -> dict[str, float]:
     """What the measured steps took, as far as it is known."""
     memory = {"peak_bytes": state.peak_bytes} if state.peak_bytes else {}
     first, *later = state.token_flops or [0.0]
-    return memory | ({"flops_growth": sum(later) / len(later) / first} if later else {})
+    moved = {"moved": state.moved} if state.moved else {}
+    return memory | moved | ({"flops_growth": sum(later) / len(later) / first} if later else {})
 
 
 def _named(figures: Mapping[str, float], prefix: str) -> str:

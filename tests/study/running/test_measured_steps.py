@@ -13,7 +13,7 @@ from glassformer.training.peak_memory import measured_steps
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 24, 1000])
 def test_the_second_step_the_last_and_one_of_the_second_half(steps):
-    found = measured_steps(steps, seed=3)
+    found = measured_steps(steps)
     assert {min(1, steps - 1), steps - 1} <= found <= set(range(steps))
     assert len(found) <= 3
     assert any(steps // 2 <= one for one in found)

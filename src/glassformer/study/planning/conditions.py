@@ -68,13 +68,15 @@ def time_condition(base: Sequence[float], own: Sequence[float]) -> list[Conditio
 def known_text(base: Mapping[str, Mapping[str, float]], own: Mapping[str, Mapping[str, float]]) -> list[Condition]:
     """From the losses on judged and on training text, of a run and of the counting baselines.
 
-    Nobody predicts text better than the text that he was trained on, unless it is easier: how much easier, the baseline and the
-    counting baselines show.
+    Nobody predicts text better than the text that he was trained on, unless it is easier: how much easier or harder it is, the
+    baseline and the counting baselines show (not one that knows no text, to which all text is alike).
     """
     if "run" not in base or "run" not in own:
         return []
     gap = own["run"]["judged"] - own["run"]["trained"]
-    easier = min(0.0, *(one["judged"] - one["trained"] for one in base.values()))
+    easier = min(
+        one["judged"] - one["trained"] for one in base.values() if one["judged"] != one["trained"] or one is base["run"]
+    )
     if gap > easier - KNOWN_BY * own["run"]["trained"]:
         return []
     theirs = base["run"]["judged"] - base["run"]["trained"]

@@ -15,6 +15,7 @@ import numpy as np
 from glassformer.assembly import prepare_data, tools_for
 from glassformer.data.data_kinds import PreparedData
 from glassformer.data.overlap import share_in_train
+from glassformer.data.reading.named_sets import SETS
 from glassformer.data.token_files import TokenSplit
 from glassformer.evaluation.language_metrics import DocumentLosses, EvaluatedText
 from glassformer.foundation.config import diff, fingerprint
@@ -42,8 +43,6 @@ from glassformer.study.statistics.corrections import FIRST_STUDY
 
 WHOLLY = 0.99
 """The share of the judged text in the training text from which a study is refused."""
-COMPARED_TEXTS = 500
-"""Documents whose texts two tokenizers must give back alike."""
 GRID_POINT = " (setting "
 
 
@@ -66,7 +65,11 @@ def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT
     for name, recipe in recipes.items():
         settings, notes = dict[str, Any](), list[str]()
         if name == BASE:
-            notes = _sample_size_notes(plan, recipe, data[name])
+            notes = [
+                *_judge_notes(recipe.objective),
+                *_data_choice_notes(recipe),
+                *_sample_size_notes(plan, recipe, data[name]),
+            ]
         elif plan.match is not None:
             settings, notes = matched(plan, name, recipes, data)
         own, judge = resolve({**plan.settings(name), **settings}), judges[name]
@@ -269,6 +272,33 @@ def _require_same_targets(plan: StudyPlan, recipes: dict[str, Recipe], data: dic
             )
 
 
+def _judge_notes(objective: ObjectiveConfig) -> list[str]:
+    """A note where a plugin judges: nothing here checks what its evaluator does."""
+    judge = objective.judge
+    if is_ours(type(judge)):
+        return []
+    return [
+        f"All variants are judged by objective={judge.kind}, which a plugin defines: read its evaluate before you trust a word."
+    ]
+
+
+def _data_choice_notes(recipe: Recipe) -> list[str]:
+    """Notes on choices of data that no seed repeats."""
+    data, notes = recipe.data, []
+    if data.few is not None:
+        notes.append(
+            f"All seeds train on one draw of data.few={data.few} texts of each label, so verdicts are about this draw; repeat "
+            "the study with another data.few_seed."
+        )
+    declared = SETS[data.set].group if isinstance(data.set, str) and data.set in SETS else None
+    if declared is not None and data.group not in (None, declared):
+        notes.append(
+            f"data.group={data.group} stands instead of {declared}, by which documents of {data.set} belong together; where "
+            "they are not independent, intervals are too narrow."
+        )
+    return notes
+
+
 def _sample_size_notes(plan: StudyPlan, recipe: Recipe, data: PreparedData) -> list[str]:
     """Notes, before the first run, on verdicts that so few units cannot support, however many seeds there are."""
     units = recipe.objective.num_units(data.split(plan.split), tools_for(recipe, data.tokenizer))
@@ -289,7 +319,7 @@ def _sample_size_notes(plan: StudyPlan, recipe: Recipe, data: PreparedData) -> l
 
 
 def _require_same_bytes(name: str, own: PreparedData, base: PreparedData, split: str) -> None:
-    """Raises unless the bytes of every token are known and each document but the first has equally many in both variants."""
+    """Raises unless the bytes of every token are known and each document has equally many in both variants."""
     sizes = {who: _bytes_by_document(data, split) for who, data in ((BASE, base), (name, own))}
     for who, found in sizes.items():
         if np.isnan(found).any():
@@ -299,19 +329,29 @@ def _require_same_bytes(name: str, own: PreparedData, base: PreparedData, split:
                 reason="bytes-unknown",
             )
     one, other = sizes[BASE], sizes[name]
-    if len(one) != len(other) or not np.array_equal(one[1:], other[1:]):
+    if (
+        len(one) != len(other)
+        or not np.array_equal(one[1:], other[1:])
+        or _first_bytes(base, split) != _first_bytes(own, split)
+    ):
         raise ConfigError(
             f"{name} counts other bytes in the validation documents than the baseline (its tokenizer changes the text), so "
             "bits_per_byte cannot be paired; compare tokenizers that keep the text as it is.",
             reason="other-bytes",
         )
-    for number in range(min(COMPARED_TEXTS, len(one))):
+    for number in range(len(one)):
         if _text_of(base, split, number) != _text_of(own, split, number):
             raise ConfigError(
                 f"{name}: what its tokenizer makes of {own.split(split).where(number)} is not the text that the baseline's "
                 "makes of it, so bits_per_byte are not about the same text; compare tokenizers that keep the text as it is.",
                 reason="other-text",
             )
+
+
+def _first_bytes(data: PreparedData, split: str) -> float:
+    """Of the first document, with its first token, which nobody predicts."""
+    items = data.split(split)
+    return float(data.tokenizer.byte_lengths()[np.asarray(items.document(0))].sum()) if items.num_documents else 0.0
 
 
 def _text_of(data: PreparedData, split: str, number: int) -> str:

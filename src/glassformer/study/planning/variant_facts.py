@@ -64,6 +64,8 @@ class Facts:
     epochs: float | None = None
     start: dict[str, list[float]] = field(default_factory=dict)
     """By part and shape: the standard deviations of its weights at the start, in order of size."""
+    same_start: str = ""
+    """A matrix that starts alike with every seed."""
     function: list[float] = field(default_factory=list)
     """Outputs with weights that depend on their shapes alone: equal for networks that compute the same."""
     order: str = ""
@@ -88,7 +90,7 @@ class Facts:
         report = CheckReport.from_dict(answer["check"])
         leak = " ".join(finding.sentence for finding in report.findings) or report.doubts or None
         keys = ("parameters", "step_flops", "memory_bytes", "steps", "tokens", "device", "machine", "check")
-        measured = ("rows", "epochs", "start", "function", "order", "judged_share", "judged_flops")
+        measured = ("rows", "epochs", "start", "same_start", "function", "order", "judged_share", "judged_flops")
         found = {key: answer[key] for key in measured if key in answer}
         return replace(self, leak=leak or self.leak, **{key: answer[key] for key in keys}, **found)
 
@@ -159,6 +161,8 @@ def differences(base: Facts, own: Facts, sets: Collection[str]) -> list[Conditio
         found.append(Condition("training", f"its own {key}" + (f"={now:g} instead of {was:g}" if _numbers(was, now) else "")))
     if not any(key.startswith("model.init") for key in sets):
         found += _other_start(base, own)
+    if own.same_start and not base.same_start:
+        found.append(Condition("seeds", f"one and the same start for all seeds ({own.same_start})"))
     drawn_otherwise = own.order != base.order and own.order and base.order
     if drawn_otherwise and (own.judge or not any(key.startswith(DRAWS) for key in sets)):  # a plugin's own way to draw
         found.append(Condition("data order", "the text in another order"))

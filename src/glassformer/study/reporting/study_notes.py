@@ -101,6 +101,8 @@ def conditions_of_trials(study: Study) -> dict[str, tuple[Condition, ...]]:
         differing = [what for what in named if own and theirs and own[what] != theirs[what]]
         set_by_it = {"precision": "training.precision", "step form": "training.compile"}
         other = [Condition(what, named[what]) for what in differing if set_by_it[what] not in change.set]
+        if any(one.moved for one in study.finished(change.name)) and not any(one.moved for one in study.finished(BASE)):
+            other.append(Condition("weights", "weights that its network or its loss changes beside the optimizer"))
         other += known_text(_known(study, BASE), _known(study, change.name))
         before = [_pretraining_note(study, name).removeprefix(" after ") for name in (BASE, change.name)]
         if before[0] != before[1]:

@@ -14,18 +14,19 @@ import torch
 
 from glassformer.assembly import tools_for
 from glassformer.data.token_files import TokenSplit
-from glassformer.evaluation.token_losses import evaluating
+from glassformer.evaluation.token_losses import MAX_LOGITS, evaluating, token_losses
 from glassformer.foundation.errors import CheckFailed
 from glassformer.foundation.runtime import choose_device
+from glassformer.model.network import Network
 from glassformer.objectives.base import ObjectiveConfig
 from glassformer.run import Run
 from glassformer.study.planning.conditions import FACTS
 
 MOST_TOKENS = 20_000
 """Tokens of each text that are measured."""
-WINDOWS, CHANGED = 32, 1e-3
-"""Windows of the judged text whose second half is exchanged, and the change of a score in the first half, relative to the
-largest score, that is no rounding."""
+PLACES, CHANGED = 512, 1e-3
+"""Tokens of the judged text whose loss is computed once more without what follows them, and the mean change, as a share of the
+mean loss, that is no rounding."""
 
 
 def record_facts(run: Run, judge: ObjectiveConfig, split: str, *, whole: bool) -> None:
@@ -35,15 +36,16 @@ def record_facts(run: Run, judge: ObjectiveConfig, split: str, *, whole: bool) -
     text = run.data.split(split)
     if whole and judge.judges_windows and isinstance(text, TokenSplit) and "train" in run.data.names:
         if "causality" in judge.laws:
-            _require_causal_on(text, run)
+            network = run.model_at("last").to(choose_device("auto"))
+            require_fair_losses(network, text.tokens, run.recipe.model.context)
         found["text_known"] = text_known(run, judge, text)
     environment = run.directory.read_environment()
     run.directory.write_environment({**environment, FACTS: found})
 
 
 def learned_outside(run: Run) -> int:
-    """Numbers of a checkpoint that training has changed and that are no parameters: buffers with a table of the text, say. Of a
-    pretrained encoder none: its code is not a user's."""
+    """Numbers of a checkpoint that training has changed and that are no parameters: buffers with a table of the text, say; a
+    wide one counts as often as four bytes fit into it. Of a pretrained encoder none: its code is not a user's."""
     after = run.model_at("last")
     parameters = dict(after.named_parameters(remove_duplicate=False))
     if after.pretrained_source() is not None or parameters.keys() >= after.state_dict().keys():
@@ -54,7 +56,7 @@ def learned_outside(run: Run) -> int:
         for name, tensor in after.state_dict().items()
         if name not in parameters and not (name in started and torch.equal(started[name].cpu(), tensor.cpu()))
     )
-    return sum(tensor.numel() for tensor in changed)
+    return sum(max(tensor.numel(), tensor.nbytes // 4) for tensor in changed)
 
 
 def text_known(run: Run, judge: ObjectiveConfig, judged: TokenSplit) -> dict[str, dict[str, float]]:
@@ -80,25 +82,50 @@ def _beginning(text: TokenSplit, tokens: int) -> TokenSplit:
     return replace(text, tokens=text.tokens[:tokens], documents=text.documents[:count])
 
 
-@torch.no_grad()
-def _require_causal_on(text: TokenSplit, run: Run) -> None:
-    """Exchanges the second half of windows of the judged text: no score of the first half may change. The check of the
-    laws uses ids by chance; here a network is asked where it is judged."""
-    device = choose_device("auto")
-    network, length = run.model_at("last").to(device), min(run.recipe.model.context, text.num_tokens)
-    starts = np.linspace(0, text.num_tokens - length, min(WINDOWS, max(1, text.num_tokens // length))).astype(np.int64)
-    ids_BT = torch.from_numpy(np.stack([text.tokens[at : at + length] for at in starts]).astype(np.int64)).to(device)
-    half = length // 2
-    if half < 1:
+def require_fair_losses(network: Network, tokens: np.ndarray, context: int) -> None:
+    """Raises ``CheckFailed`` where the losses that a network is judged by are not those that it has if what follows a token is
+    not there: whichever way it sees the token itself, later ones or other rows. The checks of the laws use ids by chance; here
+    a network is asked on the judged text, in its judge's own way, at places that nobody can foresee."""
+    length, chance = min(context, len(tokens) - 1), np.random.default_rng()
+    if length < 2:
         return
-    other_BT = ids_BT.clone()
-    other_BT[:, half:] = ids_BT[:, half:].flip(1).roll(1, 0)
-    with evaluating(network):
-        scores, others = (network(ids)[:, :half].float() for ids in (ids_BT, other_BT))
-    change = (scores - others).abs().amax() / scores.abs().amax().clamp(min=1e-6)
-    if float(change) > CHANGED:
+    windows = (len(tokens) - 1) // length
+    first = int(chance.integers(max(1, windows - MOST_TOKENS // length + 1))) * length
+    tokens = np.asarray(tokens[first : first + max(length, MOST_TOKENS // length * length) + 1])
+    windows = (len(tokens) - 1) // length
+    number = min(PLACES, max(32, MOST_TOKENS // length), 4 * windows)
+    places = chance.integers(windows, size=number) * length + chance.integers(1, length + 1, size=number)
+    judged = token_losses(network, tokens[: windows * length + 1], context=length)[places - 1]
+    blind = losses_without_the_future(network, tokens, places, length, chance)
+    change = float(np.abs(blind - judged).mean()) / max(float(blind.mean()), 1e-6)
+    if not change <= CHANGED:
         raise CheckFailed(
-            f"causality: on the judged text, later tokens change the scores of earlier ones by {float(change):.3g} of the "
-            "largest score.",
+            f"causality: on the judged text its mean loss is {judged.mean():.4g}, and {blind.mean():.4g} where later tokens "
+            "and other rows are exchanged before it is asked: it sees what it has to predict.",
             reason="leak-on-judged-text",
         )
+
+
+@torch.no_grad()
+def losses_without_the_future(
+    network: Network, tokens: np.ndarray, places: np.ndarray, length: int, chance: np.random.Generator
+) -> np.ndarray:
+    """The loss of the token at each place, as it is defined: the network is given what stands before the token in its window,
+    and from there on text from elsewhere, in rows of another order. Which token it was is looked up afterwards; the softmax is
+    numpy's, so that nobody's cross-entropy but this one counts."""
+    starts, elsewhere = (places - 1) // length * length, chance.integers(len(tokens) - length, size=len(places))
+    rows = [
+        np.r_[tokens[start:place], tokens[other : other + start + length - place]]
+        for start, place, other in zip(starts, places, elsewhere)
+    ]
+    ids_NT, found = np.stack(rows).astype(np.int64), []
+    device = next(network.parameters()).device
+    rows_at_once = max(1, min(32, MAX_LOGITS // (length * network.dims.vocabulary)))
+    with evaluating(network):
+        for first in range(0, len(places), rows_at_once):
+            some = slice(first, first + rows_at_once)
+            scores_BTV = network(torch.from_numpy(ids_NT[some]).to(device))
+            last_BV = scores_BTV[range(len(scores_BTV)), places[some] - starts[some] - 1].double().cpu().numpy()
+            last_BV -= last_BV.max(-1, keepdims=True)
+            found.append(np.log(np.exp(last_BV).sum(-1)) - last_BV[range(len(last_BV)), tokens[places[some]]])
+    return np.concatenate(found)

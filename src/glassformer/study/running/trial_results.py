@@ -43,6 +43,8 @@ class TrialResult:
     """The most that a measured step stored at once."""
     flops_growth: float | None = None
     """FLOPs per token of its later steps, in those of its second one."""
+    moved: int | None = None
+    """Watched steps in which something but the optimizer changed the weights."""
 
     @property
     def done(self) -> bool:
@@ -106,7 +108,7 @@ def _read(
         float(rates[-1]) if rates else None,
         *(
             next((one[key] for one in reversed(records) if key in one), None)
-            for key in ("tokens", "peak_bytes", "flops_growth")
+            for key in ("tokens", "peak_bytes", "flops_growth", "moved")
         ),
     )
 
