@@ -32,19 +32,17 @@ def command(
     ] = None,
     table: Annotated[
         Literal["latex", "csv", "markdown"] | None,
-        typer.Option("--table", help="Print the study's table for a paper or a spreadsheet instead of writing the page."),
+        typer.Option(help="Print the study's table for a paper or a spreadsheet instead of writing the page."),
     ] = None,
     figure: Annotated[
         list[Path] | None,
         typer.Option(
-            "--figure",
             metavar="FILE",
             help="Write one figure instead: curves, differences, values or cost, as .pdf, .svg or .png, e.g. curves.pdf.",
         ),
     ] = None,
     reproducibility: Annotated[
-        Path | None,
-        typer.Option("--reproducibility", metavar="FILE.json", help="Write commands, seeds, data checksums and versions."),
+        Path | None, typer.Option(metavar="FILE.json", help="Write commands, seeds, data checksums and versions.")
     ] = None,
     plugin: Plugin = None,
     json: Json = False,
