@@ -274,8 +274,7 @@ def recheck_command(
 ) -> None:
     """Run one seed of every cell again with this version. Equal values carry the words over, others are listed."""
     from glassformer.atlas.protocol import Atlas
-    from glassformer.atlas.rechecking import recheck
-    from glassformer.atlas.running import local_executor
+    from glassformer.atlas.running import local_executor, recheck
 
     with out_file.open("a", encoding="utf-8") as stream:
         found = recheck(

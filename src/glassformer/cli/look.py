@@ -149,7 +149,7 @@ def _looks(run: Run, text: str, checkpoint: str, more: dict[str, Any], compare: 
     from glassformer.run import load
 
     if film:
-        from glassformer.runs.film import moments
+        from glassformer.runs.checkpoint import moments
 
         return [run.look(text, checkpoint=step, **more) for step in moments(run.directory)]
     looks = [run.look(text, checkpoint=checkpoint, **more)]

@@ -50,8 +50,7 @@ def command(
     from glassformer.data.config import DataConfig
     from glassformer.data.reading.corpus import format_by_name
     from glassformer.data.reading.sources import source_at
-    from glassformer.data.reading.tables import DEFAULTS
-    from glassformer.data.reading.whole_tables import WholeTable, table_writer
+    from glassformer.data.reading.tables import DEFAULTS, WholeTable, table_writer
     from glassformer.prediction import PIECE
     from glassformer.run import load
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glassformer.figures.reliability import reliability_diagram
+from glassformer.figures.predictions import reliability_diagram
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,7 +9,7 @@ from tests.refusals import refused
 
 from glassformer.foundation.errors import ConfigError, GlassformerError, UsageError
 from glassformer.study.compare import compare
-from glassformer.study.planning.confirmation import confirmation, winner
+from glassformer.study.planning.planned_study import confirmation, winner
 from glassformer.study.planning.variant_facts import VariantBook
 from glassformer.study.study import Study
 
