@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from glassformer.foundation.errors import DataError
-from glassformer.pretrained.architecture import Rule, Settings, linear, to_ours, to_theirs
+from glassformer.pretrained.architecture import Rule, Settings, to_ours, to_theirs
 from glassformer.pretrained.importing import read_pretrained
 
 WRONG = [
@@ -76,7 +76,7 @@ def test_a_tensor_without_a_place(folder_of: Callable[..., Path], tmp_path: Path
 
 @pytest.mark.parametrize(
     ("ask", "value"),
-    [("whole", True), ("whole", 0), ("whole", 2.5), ("number", "1"), ("number", True), ("flag", 1), ("activation", 3)],
+    [("whole", True), ("whole", 0), ("whole", 2.5), ("number", "1"), ("number", True), ("flag", 1)],
 )
 def test_settings_of_the_wrong_type(ask: str, value: Any) -> None:
     with pytest.raises(DataError, match=rf"config\.json: x={value!r} "):
@@ -85,7 +85,8 @@ def test_settings_of_the_wrong_type(ask: str, value: Any) -> None:
 
 RULES = [
     Rule("embedding.weight", ("table",), (3,)),
-    *linear("qkv", ("q", "k"), (4, 1)),
+    Rule("qkv.weight", ("q.weight", "k.weight"), (4, 1)),
+    Rule("qkv.bias", ("q.bias", "k.bias"), (4, 1)),
     Rule("map.weight", ("conv.weight",), (5,), transposed=True),
     Rule("map.bias", ("conv.bias",), (5,)),
 ]

@@ -108,7 +108,7 @@ NO_CLASS = [
     ({"head": {"kind": "untied", "bias": True}}, "model.head.bias=true"),
     ({"block": "post"}, "model.block=post is not pre"),
     ({**LLAMA, "merge": "shift"}, "model.merge=shift, which LlamaForCausalLM"),
-    ({**BERT, "embedding_norm": False}, "model.embedding_norm=false, which BertForMaskedLM"),
+    ({**BERT, "embedding_norm": False}, "model.embedding_norm=false is not true, which BertForMaskedLM"),
     ({**LLAMA, "bias": True, "mixer": {"kind": "grouped", "bias": False}}, "a bias of attention.output"),
 ]
 

@@ -48,6 +48,8 @@ class Result(ABC):
     @final
     def page(self) -> str:
         """One self-contained HTML page."""
+        from glassformer.figures.html_document import html_document
+
         return html_document(title=self.title, body=f"<main>{self._repr_html_()}</main>")
 
 

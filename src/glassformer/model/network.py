@@ -171,3 +171,4 @@ class NetworkConfig(VariantConfig):
 
 
 MODELS: Slot[NetworkConfig] = Slot("model", "the network that is trained", "glassformer.networks")
+MODELS.default("transformer")  # what settings without a kind are, whether or not a recipe was imported before

@@ -20,9 +20,9 @@ from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.model.config import ModelConfig
 from glassformer.model.network import Network
 from glassformer.model.transformer import Transformer
-from glassformer.pretrained.architecture import Architecture, to_theirs
+from glassformer.pretrained.architecture import to_theirs
+from glassformer.pretrained.family import Family, families
 from glassformer.pretrained.folders import CONFIG, GENERATION_CONFIG, WEIGHTS
-from glassformer.pretrained.importing import ARCHITECTURES
 from glassformer.pretrained.tokenizer_conversion import TOKENIZER, TOKENIZER_CONFIG, config_of, document_of
 from glassformer.runs.directory import RunDirectory
 
@@ -39,9 +39,9 @@ class Exported:
     notes: tuple[str, ...]
 
 
-def fitting_architecture(config: ModelConfig) -> Architecture:
+def fitting_architecture(config: ModelConfig) -> Family:
     """The transformers class that can represent every part; raises naming the obstacles of the nearest one."""
-    fitting = (architecture for architecture in ARCHITECTURES if architecture.reads_source == config.reads_source)
+    fitting = (architecture for architecture in families() if architecture.reads_source == config.reads_source)
     found = {architecture: architecture.objections(config) for architecture in fitting}
     nearest = min(found, key=lambda architecture: len(found[architecture]))
     if not found[nearest]:
@@ -66,7 +66,7 @@ def export(run: RunDirectory, model: Network, tokenizer: Tokenizer, folder: Path
     class_name = architecture.class_of(config)
     settings = {
         "architectures": [class_name],
-        "model_type": architecture.model_types[0],
+        "model_type": architecture.model_type,
         "vocab_size": model.dims.vocabulary,
         "dtype": "float32",
         **architecture.write(config, model.dims, tokenizer),
@@ -109,7 +109,7 @@ def _tensors(model: nn.Module) -> dict[str, Tensor]:
     return tensors
 
 
-def _prefixed(tensors: dict[str, Tensor], architecture: Architecture, config: ModelConfig) -> dict[str, Tensor]:
+def _prefixed(tensors: dict[str, Tensor], architecture: Family, config: ModelConfig) -> dict[str, Tensor]:
     """Adds the prefix of a class with a head; the head's own names have none."""
     if not architecture.class_of(config).endswith(("LMHeadModel", "ForCausalLM", "ForMaskedLM", "ForConditionalGeneration")):
         return tensors

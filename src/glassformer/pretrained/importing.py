@@ -21,9 +21,8 @@ from glassformer.foundation.errors import ConfigError, DataError
 from glassformer.foundation.files import sha256_of_file, whole_folder
 from glassformer.model.config import ModelConfig
 from glassformer.model.network import MODELS
-from glassformer.pretrained.architecture import Architecture, Settings, to_ours
-from glassformer.pretrained.bert import BERT, RoBERTa
-from glassformer.pretrained.family import families
+from glassformer.pretrained.architecture import Settings, to_ours
+from glassformer.pretrained.family import Family, families
 from glassformer.pretrained.folders import (
     CONFIG,
     GENERATION_CONFIG,
@@ -37,7 +36,6 @@ from glassformer.pretrained.tokenizer_conversion import TOKENIZER_FILES, tokeniz
 from glassformer.runs.checkpoint import Checkpoint, save_checkpoint
 from glassformer.runs.directory import RunDirectory
 
-ARCHITECTURES: tuple[Architecture, ...] = (*families(), BERT(), RoBERTa())
 OLD_NAMES = {".gamma": ".weight", ".beta": ".bias"}
 """How BERT's first files called the parts of a norm."""
 
@@ -47,7 +45,7 @@ class Pretrained:
     """The content of a folder as our config, tokenizer and weights (named as in a checkpoint), with notes on omissions."""
 
     folder: Path
-    architecture: Architecture
+    architecture: Family
     model: ModelConfig
     tokenizer: Tokenizer
     weights: Mapping[str, Tensor]
@@ -110,10 +108,10 @@ def _eos_token_ids(folder: Path, settings: Settings, rows: int) -> list[int]:
     return own or settings.token_ids("eos_token_id", rows)
 
 
-def architecture_of(settings: Settings) -> Architecture:
+def architecture_of(settings: Settings) -> Family:
     """The architecture of a config.json."""
     kind, classes = settings.values.get("model_type"), settings.values.get("architectures") or []
-    known = {model_type: architecture for architecture in ARCHITECTURES for model_type in architecture.model_types}
+    known = {architecture.model_type: architecture for architecture in families()}
     if kind not in known:
         raise settings.refusal("model_type", f"is a kind of model that cannot become ours; {', '.join(known)} can")
     architecture = known[str(kind)]
@@ -122,7 +120,7 @@ def architecture_of(settings: Settings) -> Architecture:
     return architecture
 
 
-def _config(architecture: Architecture, settings: Settings, theirs: Mapping[str, Tensor], context: int | None) -> ModelConfig:
+def _config(architecture: Family, settings: Settings, theirs: Mapping[str, Tensor], context: int | None) -> ModelConfig:
     values = architecture.read(settings, theirs.keys())
     if context is not None and context < values["context"]:
         if values["positions"]["kind"] == "learned":
@@ -134,7 +132,7 @@ def _config(architecture: Architecture, settings: Settings, theirs: Mapping[str,
         raise DataError(f"the settings do not fit our model: {error}", file=settings.file) from error
 
 
-def _plain_names(tensors: Mapping[str, Tensor], architecture: Architecture) -> dict[str, Tensor]:
+def _plain_names(tensors: Mapping[str, Tensor], architecture: Family) -> dict[str, Tensor]:
     """The weights by the names of the bare model, without computed buffers."""
     found: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
@@ -147,7 +145,7 @@ def _plain_names(tensors: Mapping[str, Tensor], architecture: Architecture) -> d
 
 
 def _fitted(
-    folder: Path, architecture: Architecture, config: ModelConfig, tokenizer: Tokenizer, theirs: Mapping[str, Tensor]
+    folder: Path, architecture: Family, config: ModelConfig, tokenizer: Tokenizer, theirs: Mapping[str, Tensor]
 ) -> Pretrained:
     model = config.shapes(tokenizer.size)
     expected = {name: parameter.shape for name, parameter in model.named_parameters()}
