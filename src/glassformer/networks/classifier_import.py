@@ -110,9 +110,13 @@ def _label_names(settings: dict[str, Any], folder: Path) -> tuple[str, ...]:
     try:
         named = {int(at): str(name) for at, name in stated.items()}
     except (AttributeError, ValueError):
-        raise DataError("id2label is not a mapping from numbers to names; correct it.", file=folder / CONFIG) from None
+        raise DataError(
+            "id2label is not a mapping from numbers to names; correct it.", file=folder / CONFIG, reason="bad-label-names"
+        ) from None
     if sorted(named) != list(range(len(named))) or len(set(named.values())) < len(named):
-        raise DataError("id2label does not name each label once, from 0 on; correct it.", file=folder / CONFIG)
+        raise DataError(
+            "id2label does not name each label once, from 0 on; correct it.", file=folder / CONFIG, reason="bad-label-names"
+        )
     return tuple(named[at] for at in range(len(named)))
 
 
@@ -125,5 +129,7 @@ def _take_head(network: PretrainedNetwork, folder: Path) -> None:
             there = tensors.get(f"{name}.{part}")
             if there is None or there.shape != own.shape:
                 found = "is missing" if there is None else f"has the shape {list(there.shape)}, not {list(own.shape)}"
-                raise DataError(f"the tensor {name}.{part} of the head {found}; fetch the folder again.", file=folder)
+                raise DataError(
+                    f"the tensor {name}.{part} of the head {found}; fetch the folder again.", file=folder, reason="bad-tensor"
+                )
             own.copy_(there)

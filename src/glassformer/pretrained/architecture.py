@@ -68,7 +68,7 @@ class Settings:
             raise self.refusal(name, f"is not supported; it can be {shown}")
 
     def refusal(self, name: str, rule: str) -> DataError:
-        return DataError(f"{name}={self.values.get(name)!r} {rule}.", file=self.file)
+        return DataError(f"{name}={self.values.get(name)!r} {rule}.", file=self.file, reason="bad-setting")
 
     def _or_default(self, name: str, default: Any) -> Any:
         value = self.values.get(name)
@@ -121,18 +121,26 @@ def to_ours(theirs: Mapping[str, Tensor], rules: Iterable[Rule], expected: Mappi
         if rule.ours not in expected:
             extra = [name for name in rule.theirs if name in theirs and theirs[name].any()]
             if extra:
-                raise DataError(f"the tensor {extra[0]} is not zero, and our model has no parameter for it.")
+                raise DataError(
+                    f"the tensor {extra[0]} is not zero, and our model has no parameter for it.", reason="tensor-not-zero"
+                )
             continue
         missing = [name for name in rule.theirs if name not in theirs]
         if missing:
-            raise DataError(f"the tensor {missing[0]} is missing; the weights are incomplete or of another kind of model.")
+            raise DataError(
+                f"the tensor {missing[0]} is missing; the weights are incomplete or of another kind of model.",
+                reason="tensor-missing",
+            )
         stored_parts = [theirs[name].T if rule.transposed else theirs[name] for name in rule.theirs]
         shape = expected[rule.ours]  # matrices of experts, one after the other, are rows of one matrix there
         for name, part, rows in zip(rule.theirs, stored_parts, rule.rows):
             wanted = (rows, *shape[max(1, len(shape) - 1) :])
             if tuple(part.shape) != wanted:
                 stored = wanted[::-1] if rule.transposed else wanted
-                raise DataError(f"the tensor {name} has shape {list(theirs[name].shape)}; config.json asks for {list(stored)}.")
+                raise DataError(
+                    f"the tensor {name} has shape {list(theirs[name].shape)}; config.json asks for {list(stored)}.",
+                    reason="tensor-shape",
+                )
         parts = [rule.part_of_ours(number, theirs[name]) for number, name in enumerate(rule.theirs)]
         found[rule.ours] = torch.cat(parts).to(torch.float32).reshape(shape).contiguous()
     absent = expected.keys() - found.keys()

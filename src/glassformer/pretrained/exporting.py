@@ -48,7 +48,8 @@ def fitting_architecture(config: ModelConfig) -> Family:
         return nearest
     raise ConfigError(
         f"This model has no class in transformers: {'; '.join(found[nearest])}, which {nearest.name}, the nearest one, has no "
-        "place for; train a variant with parts of GPT-2, Llama, BERT, T5 or BART (docs/huggingface.md lists them)."
+        "place for; train a variant with parts of GPT-2, Llama, BERT, T5 or BART (docs/huggingface.md lists them).",
+        reason="no-class",
     )
 
 
@@ -76,7 +77,7 @@ def export(run: RunDirectory, model: Network, tokenizer: Tokenizer, folder: Path
     weights = _prefixed(to_theirs(_tensors(model), architecture.rules(config, model.dims)), architecture, config)
     notes = _notes(config, tokenizer, class_name)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise RunError(f"{folder} is not empty; choose another folder for the export.")
+        raise RunError(f"{folder} is not empty; choose another folder for the export.", reason="folder-not-empty")
     with whole_folder(folder) as draft:
         save_file(weights, draft / WEIGHTS, metadata={"format": "pt"})
         write_json(draft / CONFIG, settings)

@@ -195,7 +195,11 @@ class Family:
         except ConfigError:
             return values  # whoever parses it again names the setting
         if unfit:
-            raise DataError(f"the settings ask for a model that cannot become ours: {'; '.join(unfit)}.", file=settings.file)
+            raise DataError(
+                f"the settings ask for a model that cannot become ours: {'; '.join(unfit)}.",
+                file=settings.file,
+                reason="bad-setting",
+            )
         return values
 
     def _side(self, template: dict[str, Any], settings: Settings) -> dict[str, Any]:

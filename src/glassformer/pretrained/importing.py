@@ -124,12 +124,15 @@ def _config(architecture: Family, settings: Settings, theirs: Mapping[str, Tenso
     values = architecture.read(settings, theirs.keys())
     if context is not None and context < values["context"]:
         if values["positions"]["kind"] == "learned":
-            raise ConfigError(f"context={context} would truncate the position table of {values['context']} rows; leave it out.")
+            raise ConfigError(
+                f"context={context} would truncate the position table of {values['context']} rows; leave it out.",
+                reason="context-of-table",
+            )
         values["context"] = context
     try:
         return MODELS.parse(values, at="model")
     except ConfigError as error:
-        raise DataError(f"the settings do not fit our model: {error}", file=settings.file) from error
+        raise DataError(f"the settings do not fit our model: {error}", file=settings.file, reason="bad-setting") from error
 
 
 def _plain_names(tensors: Mapping[str, Tensor], architecture: Family) -> dict[str, Tensor]:
@@ -153,16 +156,20 @@ def _fitted(
     try:
         weights = to_ours(theirs, rules, expected)
     except DataError as error:
-        raise DataError(str(error), file=folder) from error
+        raise DataError(str(error), file=folder, reason=error.reason) from error
     for copy, original in architecture.copies(config).items():
         if copy in theirs and original in theirs and not torch.equal(theirs[copy], theirs[original]):
-            raise DataError(f"the tensor {copy} differs from {original}, which {CONFIG} says it is.", file=folder)
+            raise DataError(
+                f"the tensor {copy} differs from {original}, which {CONFIG} says it is.", file=folder, reason="copy-differs"
+            )
     used = {name for rule in rules for name in rule.theirs} | architecture.copies(config).keys()
     left = sorted(theirs.keys() - used)
     strange = [name for name in left if not name.startswith(architecture.unused)]
     if strange or (left and not architecture.unused):
         raise DataError(
-            f"the tensor {(strange or left)[0]} has no place in {architecture.class_of(config)} as ours.", file=folder
+            f"the tensor {(strange or left)[0]} has no place in {architecture.class_of(config)} as ours.",
+            file=folder,
+            reason="tensor-without-place",
         )
     notes = [f"Left out, because no score of ours depends on it: {', '.join(left)}."] if left else []
     if config.head.kind in ("pooled", "tied") and not config.causal:

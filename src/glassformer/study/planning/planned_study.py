@@ -225,9 +225,14 @@ def _base_of(source: Source, set: Mapping[str, Any] | None = None) -> str | dict
 
 def _resolver(base: str | Mapping[str, Any]) -> Resolve:
     values = recipe_values(built_in_recipes().get(base, base) if isinstance(base, str) else base)
+    known: dict[str, Recipe] = {}
 
     def resolve(changes: Mapping[str, Any]) -> dict[str, Any]:
-        return load_recipe(values, changes).to_dict()
+        """The same changes are asked for many times: by the plan, its data, its trials."""
+        key = repr(changes)
+        if key not in known:
+            known[key] = load_recipe(values, changes)
+        return known[key].to_dict()
 
     return resolve
 
