@@ -8,8 +8,8 @@ import pytest
 
 from glassformer.data.tokenizers.byte import ByteTokenizer
 from glassformer.model.config import ModelConfig
-from glassformer.pretrained.architecture import Settings
 from glassformer.pretrained.family import Family, families
+from glassformer.pretrained.translation_rules import Settings
 
 BERT, RoBERTa = (next(one for one in families() if one.model_type == name) for name in ("bert", "roberta"))
 SMALL = {"hidden_size": 24, "num_attention_heads": 6, "num_hidden_layers": 2, "intermediate_size": 40, "layer_norm_eps": 1e-7}

@@ -13,9 +13,9 @@ from glassformer.foundation.errors import DataError
 from glassformer.model.accounting import parts_of
 from glassformer.model.config import ModelConfig
 from glassformer.model.transformer import Transformer
-from glassformer.pretrained.architecture import Rule, Settings, to_ours, to_theirs
 from glassformer.pretrained.exporting import fitting_architecture
 from glassformer.pretrained.family import Family, families
+from glassformer.pretrained.translation_rules import Rule, Settings, to_ours, to_theirs
 from glassformer.recipe import built_in_recipes, load_recipe
 
 SMALL = {"hidden_size": 24, "num_attention_heads": 6, "num_hidden_layers": 2, "intermediate_size": 40}

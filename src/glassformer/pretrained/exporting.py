@@ -20,10 +20,10 @@ from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.model.config import ModelConfig
 from glassformer.model.network import Network
 from glassformer.model.transformer import Transformer
-from glassformer.pretrained.architecture import to_theirs
 from glassformer.pretrained.family import Family, families
 from glassformer.pretrained.folders import CONFIG, GENERATION_CONFIG, WEIGHTS
 from glassformer.pretrained.tokenizer_conversion import TOKENIZER, TOKENIZER_CONFIG, config_of, document_of
+from glassformer.pretrained.translation_rules import to_theirs
 from glassformer.runs.directory import RunDirectory
 
 CARD = "README.md"

@@ -24,7 +24,7 @@ from glassformer.foundation.yaml_text import read_yaml
 from glassformer.model.config import LISTS, ModelConfig
 from glassformer.model.dims import Dims
 from glassformer.model.network import MODELS
-from glassformer.pretrained.architecture import ACTIVATION_NAMES, ACTIVATIONS, Rule, Settings, marks_of
+from glassformer.pretrained.translation_rules import ACTIVATION_NAMES, ACTIVATIONS, Rule, Settings, marks_of
 
 FOLDER = Path(__file__).with_name("families")
 ROPE = {"rope_theta": 10000.0, "partial_rotary_factor": 1.0}

@@ -21,7 +21,6 @@ from glassformer.foundation.errors import ConfigError, DataError
 from glassformer.foundation.files import sha256_of_file, whole_folder
 from glassformer.model.config import ModelConfig
 from glassformer.model.network import MODELS
-from glassformer.pretrained.architecture import Settings, to_ours
 from glassformer.pretrained.family import Family, families
 from glassformer.pretrained.folders import (
     CONFIG,
@@ -33,6 +32,7 @@ from glassformer.pretrained.folders import (
     weight_files,
 )
 from glassformer.pretrained.tokenizer_conversion import TOKENIZER_FILES, tokenizer_in
+from glassformer.pretrained.translation_rules import Settings, to_ours
 from glassformer.runs.checkpoint import Checkpoint, save_checkpoint
 from glassformer.runs.directory import RunDirectory
 

@@ -30,11 +30,6 @@ PairRows = tuple[tuple[PairRow, ...], Skipped]
 _rows = MemoryCache[PairRows](6, lambda read: sum(2 * len(row.source) + 2 * len(row.target) + 200 for row in read[0]))
 
 
-def rows_of(source: PairSource) -> PairRows:
-    """The pairs of a source and its skipped lines; cached in memory, since every trial of a study reads the same files."""
-    return cached_rows(_rows, source, read_pairs)
-
-
 @dataclass(frozen=True)
 class Pairs:
     """Sources and their targets; ``targets`` is None for texts to translate. ``ids``: file name and line.
@@ -91,7 +86,7 @@ class PairsPart(SplitRows[PairRow, Pairs]):
         return find_pair_sources(data)
 
     def _read(self, source: PairSource) -> PairRows:
-        return rows_of(source)
+        return cached_rows(_rows, source, read_pairs)
 
     def _kept(self, name: str, source: PairSource, rows: Sequence[PairRow]) -> Sequence[PairRow]:
         """The pairs in which both texts say something."""

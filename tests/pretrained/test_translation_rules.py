@@ -14,8 +14,8 @@ from safetensors.torch import load_file, save_file
 from tests.refusals import refused
 
 from glassformer.foundation.errors import DataError
-from glassformer.pretrained.architecture import Rule, Settings, to_ours, to_theirs
 from glassformer.pretrained.importing import read_pretrained
+from glassformer.pretrained.translation_rules import Rule, Settings, to_ours, to_theirs
 
 WRONG = [
     (
