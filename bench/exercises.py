@@ -63,9 +63,9 @@ def grid(out: Path, encoder: str, steps: int | None, jobs: int | None) -> dict[s
     return {"cells": study.tuning_table, "best": accuracy, "openings": best.directory.openings()}
 
 
-def names(out: Path, steps: int | None, mixer: str = "dot") -> dict[str, Any]:
+def names(out: Path, steps: int | None, seed: int, mixer: str = "dot") -> dict[str, Any]:
     """Pretrained, fine-tuned and asked, and without pretraining, with the exercise's rows and settings (S2.1 to S2.4)."""
-    part = {"model.mixer": mixer, **shortened(steps)}
+    part = {"model.mixer": mixer, "seed": seed, **shortened(steps)}
     label = {"dot": "vanilla"}.get(mixer, mixer)
     scratch_epochs = {"training.epochs": 75, **part}
     found: dict[str, Any] = {}
@@ -112,11 +112,12 @@ def main(given: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--encoder")
     parser.add_argument("--jobs", type=int)
     parser.add_argument("--steps", type=int)
+    parser.add_argument("--seed", type=int, default=0, help="Of names and synthesizer.")
     asked = parser.parse_args(given)
     out, steps, encoder = asked.out, asked.steps, asked.encoder
     jobs: dict[str, Callable[[], dict[str, Any]]] = {
-        "names": lambda: names(out, steps),
-        "synthesizer": lambda: names(out, steps, "synthesizer"),
+        "names": lambda: names(out, steps, asked.seed),
+        "synthesizer": lambda: names(out, steps, asked.seed, "synthesizer"),
         "words": lambda: words(out, steps),
     }
     if encoder is not None:
@@ -130,6 +131,7 @@ def main(given: list[str] | None = None) -> dict[str, Any]:
     document: dict[str, Any] = {
         "commit": commit,
         "steps": steps,
+        "seed": asked.seed,
         "machine": device_name(choose_device("auto")),
         "seconds": {},
         "failed": {},

@@ -23,6 +23,7 @@ from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recip
 from glassformer.training.optimizer_set import OptimizerSet, optimizer_bytes
 from glassformer.training.parallel.plan import TOKENS_PER_PARAMETER, ScalePlan, scale_plans
 from glassformer.training.peak_memory import peak_bytes, to_fake
+from glassformer.training.step_acceleration import choose_form
 
 TIMED_STEPS = 3
 BATCHES_SEEN = 32
@@ -209,7 +210,8 @@ def peak_memory(recipe: Recipe, data: PreparedData) -> int | None:
         with torch.random.fork_rng(), kernels.switched_off():
             with mode:  # some optimizers make their state at once
                 step = training_step(recipe, network, runtime)  # type: ignore[arg-type]
-            return peak_bytes(step, largest, mode)
+            form, _ = choose_form(step, number_of_steps(recipe, batches), None, 0.0, SILENT)
+            return peak_bytes(step, largest, mode, captured=form.captured)
     except (RuntimeError, NotImplementedError, AssertionError, TypeError):
         return None
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -95,26 +97,35 @@ def test_every_two_choices_meet(causal: bool) -> None:
             check_together(replace(example(row), causal=causal))
 
 
+PAIRS = [
+    (mixer, positions)
+    for mixer, positions in itertools.product(CHOICES["mixer"], CHOICES["positions"])
+    if fits({"mixer": mixer, "positions": positions})
+]
+MERGES_AND_BLOCKS = list(itertools.product(CHOICES["merge"], CHOICES["block"]))
+OTHERS = [
+    dict(zip(("norm", "feedforward", "stack", "head"), rest))
+    for rest in itertools.product(*(CHOICES[axis] for axis in ("norm", "feedforward", "stack", "head")))
+]
+STRIDE = next(odd for odd in itertools.count(1001, 2) if math.gcd(odd, len(OTHERS)) == 1)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("positions", CHOICES["positions"], ids=str)
-@pytest.mark.parametrize("mixer", CHOICES["mixer"], ids=str)
-def test_all_crossings(mixer: dict[str, Any], positions: Any) -> None:
-    """Each mixer and position with all merges and blocks by the whole check; the other slots take turns."""
-    others = list(itertools.product(*(CHOICES[axis] for axis in ("norm", "feedforward", "stack", "head"))))
-    first = CHOICES["positions"].index(positions) * 7  # so that each position begins elsewhere
-    turns = itertools.cycle([*others[first % len(others) :], *others[: first % len(others)]])
-    crossed = itertools.product(*(CHOICES[axis] for axis in ("merge", "block")))
-    for (merge, block), (norm, feedforward, stack, head) in zip(crossed, turns):
-        row = {
-            "positions": positions,
-            "merge": merge,
-            "block": block,
-            "norm": norm,
-            "feedforward": feedforward,
-            "stack": stack,
-            "head": head,
-        }
-        if fits({**row, "mixer": mixer}):
-            report = check_model(build_model(config_of({**row, "mixer": mixer}), 11, seed=1))
-            assert report.passed, f"{mixer} {row}\n{report}"
+@pytest.mark.parametrize("pair", range(len(PAIRS)), ids=lambda at: " x ".join(one["kind"] for one in PAIRS[at]))
+def test_all_crossings(pair: int, record_property: Callable[[str, object], None]) -> None:
+    """Each mixer and position that fit with all merges and blocks, by the whole check; the other slots take turns, from test to
+    test, through all of their combinations."""
+    mixer, positions = PAIRS[pair]
+    turns = itertools.count(pair * len(MERGES_AND_BLOCKS))
+    checked = 0
+    for merge, block in MERGES_AND_BLOCKS:
+        row = {"mixer": mixer, "positions": positions, "merge": merge, "block": block}
+        if fits(row):
+            others = (OTHERS[turn * STRIDE % len(OTHERS)] for turn in itertools.islice(turns, len(OTHERS)))
+            row |= next(rest for rest in others if fits({**row, **rest}))
+            report = check_model(build_model(config_of(row), 11, seed=1))
+            assert report.passed, f"{row}\n{report}"
             assert report.notes == ()
+            checked += 1
+    assert checked
+    record_property("models", checked)

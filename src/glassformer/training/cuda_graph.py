@@ -67,10 +67,8 @@ def _drawn() -> int:
 
 
 def _side_stream() -> torch.cuda.Stream:
-    """A stream beside the current one. A thread that takes turns has one of its own and keeps it: the workspaces of matrix
-    products belong to a stream, so graphs that were captured on the same one must not run side by side."""
-    if not takes_turns():
-        return torch.cuda.Stream()
+    """A stream beside the current one, the same for everything that this thread captures: torch keeps workspaces for matrix
+    products for each stream (32 MiB and 32 more for the backward pass), and graphs of two threads must not share them."""
     if not hasattr(_OF_THREAD, "side"):
         _OF_THREAD.side = torch.cuda.Stream()
     own: torch.cuda.Stream = _OF_THREAD.side
@@ -151,6 +149,9 @@ class GraphedStep:
         self.draws = False
         """Whether it draws random numbers on the GPU. All graphs of a process read their seed from one place, so one that draws
         must be done before that of another trial begins."""
+        self.peak_bytes = 0
+        """The most that a captured step stores at once. A replay allocates nothing, so it is known from the capture alone."""
+        self._copied = 0
 
     @property
     def accumulate(self) -> int:
@@ -233,11 +234,10 @@ class GraphedStep:
 
     def _recorded(self, work: Callable[[], Any]) -> _Recording:
         graph = torch.cuda.CUDAGraph()
-        own: dict[str, Any] = {}
-        if takes_turns():  # other threads wait for their kernels meanwhile
-            own = {"stream": _side_stream(), "capture_error_mode": "thread_local"}
+        mode = "thread_local" if takes_turns() else "global"  # other threads wait for their kernels meanwhile
+        torch.cuda.reset_peak_memory_stats()
         try:
-            with torch.cuda.graph(graph, pool=self._pool, **own):
+            with torch.cuda.graph(graph, pool=self._pool, stream=_side_stream(), capture_error_mode=mode):
                 written = work()
         except RuntimeError as error:
             if is_out_of_memory(error):
@@ -248,6 +248,7 @@ class GraphedStep:
                 reason="cannot-capture",
             ) from error
         self._pool = graph.pool()
+        self.peak_bytes = max(self.peak_bytes, torch.cuda.max_memory_allocated() - self._copied)
         return _Recording(graph, written)
 
     @contextmanager
@@ -261,6 +262,7 @@ class GraphedStep:
 
         weights = {name: tensor.detach().clone() for name, tensor in numbers()}
         state = {name: tensor.clone() for name, tensor in self.optimizers.tensors().items()}
+        self._copied = sum(tensor.nbytes for tensor in (*weights.values(), *state.values()))
         try:
             yield
         finally:  # also when the device had no room: the step is then tried with smaller micro-batches from where it stood

@@ -7,6 +7,7 @@ a few steps are measured while they are taken, with the same bits (``measured``)
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -78,9 +79,9 @@ def to_fake(network: nn.Module, mode: FakeTensorMode, device: torch.device) -> N
                 tensors[name] = made[id(tensor)]  # type: ignore[assignment]
 
 
-def peak_bytes(step: TrainStep, batch: Batch, mode: FakeTensorMode) -> int:
+def peak_bytes(step: TrainStep, batch: Batch, mode: FakeTensorMode, *, captured: bool = False) -> int:
     """Of any step after the first, whose network is fake (``to_fake``): the gradients are computed while the optimizer's state
-    is already there."""
+    is already there. ``captured``: as a CUDA graph."""
     device = step.runtime.device
     network = step.loss_module.network
     with mode:
@@ -95,7 +96,16 @@ def peak_bytes(step: TrainStep, batch: Batch, mode: FakeTensorMode) -> int:
             of_gradients, count.peak = count.peak, count.live
             step.apply(loss)
     state = count.live - before
-    return max(of_gradients + state, count.peak)
+    return max(of_gradients + state, count.peak) + workspace_bytes(device, streams=2 if captured else 1)
+
+
+def workspace_bytes(device: torch.device, streams: int) -> int:
+    """What matrix products keep on a GPU: for each stream one workspace of this thread and one of the thread that computes
+    gradients, as large as CUBLAS_WORKSPACE_CONFIG says (pairs of KiB and a count, ":4096:8")."""
+    if device.type != "cuda":
+        return 0
+    sizes = [int(number) for number in os.environ["CUBLAS_WORKSPACE_CONFIG"].split(":") if number]
+    return 2 * streams * 1024 * sum(size * count for size, count in zip(sizes[::2], sizes[1::2]))
 
 
 def measured_steps(steps: int, seed: int) -> frozenset[int]:
@@ -115,8 +125,8 @@ class Taken:
 
 @contextmanager
 def measured(step: TrainStep | GraphedStep, batch: Batch) -> Iterator[Taken]:
-    """Inside, one step is taken; afterwards it is known. On CUDA the memory is the allocator's own figure. A compiled
-    step without a GPU tells nothing, and neither does one beside others in its process."""
+    """Inside, one step is taken; afterwards it is known. On CUDA the memory is the allocator's own figure, for a replayed step
+    that of its capture. A compiled step without a GPU tells nothing, and neither does one beside others in its process."""
     plain, taken = step.uncaptured, Taken()
     as_written = isinstance(step, TrainStep) and not step.compiled and step.shards is None
     if plain.runtime.device.type == "cuda" and not takes_turns():
@@ -130,4 +140,5 @@ def measured(step: TrainStep | GraphedStep, batch: Batch) -> Iterator[Taken]:
             yield taken
         taken.peak_bytes, taken.flops = live.peak, counter.get_total_flops()
     if plain.runtime.device.type == "cuda" and not takes_turns():
-        taken.peak_bytes = torch.cuda.max_memory_allocated(plain.runtime.device)
+        replayed = step.peak_bytes if isinstance(step, GraphedStep) else 0
+        taken.peak_bytes = max(replayed, torch.cuda.max_memory_allocated(plain.runtime.device))

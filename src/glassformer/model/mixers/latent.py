@@ -13,6 +13,7 @@ from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.initialisation import start
 from glassformer.model.kv_cache import KVCache
+from glassformer.model.norms.rms import RMSNorm
 from glassformer.model.slots import MIXERS, MixerConfig, Positions
 from glassformer.model.softmax_mixer import SoftmaxMixer
 from glassformer.model.tap import BY_HEAD, Tap
@@ -64,7 +65,7 @@ class Latent(SoftmaxMixer):
         self.sizes = (rank, dims.head_width)
         self.queries = start(nn.Linear(dims.width, 2 * dims.attention_width, bias=dims.bias), "queries")
         self.down = start(nn.Linear(dims.width, sum(self.sizes), bias=dims.bias), "down")
-        self.latent_norm = nn.RMSNorm(rank, eps=1e-6)
+        self.latent_norm = RMSNorm(rank, eps=1e-6)
         self.up = start(nn.Linear(rank, 2 * dims.attention_width, bias=dims.bias), "up")
         self.query, self.key = Tap(BY_HEAD), Tap(BY_HEAD)
 

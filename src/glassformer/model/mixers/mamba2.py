@@ -18,6 +18,7 @@ from glassformer.model.initialisation import start
 from glassformer.model.kv_cache import CachePlacement, RecurrentCache
 from glassformer.model.mixers.forgetting import running_sum
 from glassformer.model.mixers.gated_delta import faded
+from glassformer.model.norms.rms import RMSNorm
 from glassformer.model.slots import MIXERS, Mixer, MixerConfig, Positions
 from glassformer.model.tap import BY_HEAD, PATTERN, Tap
 
@@ -77,7 +78,7 @@ class Mamba2(Mixer):
         self.project = start(nn.Linear(dims.width, sum(self.sizes), bias=dims.bias), "project")
         self.kernel_KC = nn.Parameter(torch.empty(kernel, sum(self.read)))
         self.log_a_H, self.step_bias_H, self.skip_H = (nn.Parameter(torch.empty(dims.heads)) for _ in range(3))
-        self.norm = nn.RMSNorm(dims.width, eps=1e-5)
+        self.norm = RMSNorm(dims.width, eps=1e-5)
         self.value, self.pattern = Tap(BY_HEAD), Tap(PATTERN, averages=False)
 
     def init_weights(self, generator: torch.Generator) -> None:

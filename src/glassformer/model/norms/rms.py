@@ -34,10 +34,12 @@ class RMSConfig(NormConfig):
 
 @final
 class RMSNorm(nn.RMSNorm):
-    """Torch's, with the result in the precision of ``x_BTD``: autocast would give float32 and double the stream's bytes."""
+    """Torch's, with the result in the precision of ``x_BTD``: autocast would give float32 and double the stream's bytes.
+    Computed in the weight's precision: torch fuses it only where both are the same."""
 
     def forward(self, x_BTD: Tensor) -> Tensor:
-        return super().forward(x_BTD).to(x_BTD.dtype)
+        own: Tensor | None = self.weight  # None: elementwise_affine=False
+        return super().forward(x_BTD if own is None else x_BTD.to(own.dtype)).to(x_BTD.dtype)
 
 
 @final
@@ -50,5 +52,6 @@ class OwnScaleRMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.zeros(dims.width)) if config.scale == "offset" else None
 
     def forward(self, x_BTD: Tensor) -> Tensor:
-        scale = None if self.weight is None else 1.0 + self.weight
-        return F.rms_norm(x_BTD, (self.width,), scale, self.eps).to(x_BTD.dtype)
+        if self.weight is None:
+            return F.rms_norm(x_BTD, (self.width,), eps=self.eps)
+        return F.rms_norm(x_BTD.to(self.weight.dtype), (self.width,), 1.0 + self.weight, self.eps).to(x_BTD.dtype)

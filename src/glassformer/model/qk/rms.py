@@ -6,9 +6,10 @@ import math
 from typing import Any, ClassVar, Literal, final
 
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
 from glassformer.model.dims import Dims
+from glassformer.model.norms.rms import RMSNorm
 from glassformer.model.slots import QUERY_KEY_MAPS, QueryKeyConfig, QueryKeyMap
 
 
@@ -45,14 +46,15 @@ class RMSQueryKeys(QueryKeyMap):
         self.whole = whole
         self.scale = None if gain == 1.0 else gain**2 / math.sqrt(dims.head_width)
         of_query, of_key = (heads * dims.head_width if whole else dims.head_width for heads in (dims.heads, dims.kv_heads))
-        self.query_norm = nn.RMSNorm(of_query, eps=eps, elementwise_affine=learned)
-        self.key_norm = nn.RMSNorm(of_key, eps=eps, elementwise_affine=learned)
+        self.query_norm = RMSNorm(of_query, eps=eps, elementwise_affine=learned)
+        self.key_norm = RMSNorm(of_key, eps=eps, elementwise_affine=learned)
 
     def forward(self, q_BHTE: Tensor, k_BGTE: Tensor) -> tuple[Tensor, Tensor]:
         return self._normed(self.query_norm, q_BHTE), self._normed(self.key_norm, k_BGTE)
 
-    def _normed(self, norm: nn.Module, x_BHTE: Tensor) -> Tensor:
+    def _normed(self, norm: RMSNorm, x_BHTE: Tensor) -> Tensor:
         if not self.whole:
-            return norm(x_BHTE).to(x_BHTE.dtype)  # autocast would give float32
-        x_BTD = x_BHTE.transpose(1, 2).flatten(-2)
-        return norm(x_BTD).to(x_BHTE.dtype).unflatten(-1, (x_BHTE.shape[1], -1)).transpose(1, 2)
+            normed_BHTE: Tensor = norm(x_BHTE)
+            return normed_BHTE
+        x_BTD: Tensor = norm(x_BHTE.transpose(1, 2).flatten(-2))
+        return x_BTD.unflatten(-1, (x_BHTE.shape[1], -1)).transpose(1, 2)
