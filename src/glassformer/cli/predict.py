@@ -36,7 +36,7 @@ def command(
     no_temperature: Annotated[
         bool, typer.Option("--no-temperature", help="Give the probabilities as the network does, not calibrated.")
     ] = False,
-    batch_size: Annotated[int, typer.Option(metavar="N", min=1, help="Texts that are read at once.")] = 32,
+    batch_size: Annotated[int, typer.Option("--batch-size", metavar="N", min=1, help="Texts that are read at once.")] = 32,
     checkpoint: CheckpointOption = "last",
     plugin: Plugin = None,
     json: Json = False,
