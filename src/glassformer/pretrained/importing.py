@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -197,27 +197,41 @@ def cached_run(name: Path | str) -> RunDirectory:
     weights = [[file.name, sha256_of_file(file)] for file in weight_files(folder)]
     key = fingerprint([2, read_config(folder), weights, beside, ModelConfig.model_json_schema()["properties"]])
 
-    def make(draft: Path) -> None:
-        write_run(RunDirectory(draft), read_pretrained(folder), home=cache_folder() / "imported" / key)
+    return cached_import(key, lambda directory, home: write_run(directory, read_pretrained(folder), home=home))
 
-    return RunDirectory(cached_folder("imported", key, make, whole=lambda at: RunDirectory(at).exists()))
+
+def cached_import(key: str, write: Callable[[RunDirectory, Path], Any]) -> RunDirectory:
+    """The run of a key in the cache; ``write`` makes it, given its folder for now and the one where it will live."""
+    home = cache_folder() / "imported" / key
+    made = cached_folder(
+        "imported", key, lambda draft: write(RunDirectory(draft), home), whole=lambda at: RunDirectory(at).exists()
+    )
+    return RunDirectory(made)
 
 
 def write_run(directory: RunDirectory, found: Pretrained, *, home: Path) -> None:
     """The files of the run. ``home`` is where they will live."""
+    recipe = {
+        "about": f"Imported from {found.folder.resolve().name} ({found.architecture.class_of(found.model)}); not trained "
+        "here: give data and training to go on from it with init_from.",
+        "tokenizer": {"kind": "file", "file": str(RunDirectory(home.resolve()).tokenizer_file)},
+        "model": found.model.to_dict(),
+        "objective": "translate" if found.model.reads_source else "next-token" if found.model.causal else "masked",
+    }
+    write_imported(directory, recipe, {"imported": found.record(), "outputs": None}, found.tokenizer, found.weights)
+
+
+def write_imported(
+    directory: RunDirectory,
+    recipe: Mapping[str, Any],
+    environment: dict[str, Any],
+    tokenizer: Tokenizer,
+    weights: Mapping[str, Tensor],
+) -> None:
+    """A run that was not trained here: its weights as a checkpoint of step 0, its tokenizer, a recipe without data."""
     directory.root.mkdir(parents=True, exist_ok=True)
-    found.tokenizer.save(directory.tokenizer_file)
-    save_checkpoint(directory, Checkpoint(step=0, model=found.weights))
-    directory.write_environment({"imported": found.record(), "outputs": None})
+    tokenizer.save(directory.tokenizer_file)
+    save_checkpoint(directory, Checkpoint(step=0, model=weights))
+    directory.write_environment(environment)
     directory.write_state("imported", step=0, steps=0)
-    directory.write_recipe(
-        {
-            "about": f"Imported from {found.folder.resolve().name} ({found.architecture.class_of(found.model)}); not trained "
-            "here: give data and training to go on from it with init_from.",
-            "data": {"set": NO_DATA},
-            "tokenizer": {"kind": "file", "file": str(RunDirectory(home.resolve()).tokenizer_file)},
-            "model": found.model.to_dict(),
-            "objective": "translate" if found.model.reads_source else "next-token" if found.model.causal else "masked",
-            "training": {"steps": 1},
-        }
-    )
+    directory.write_recipe({**recipe, "data": {"set": NO_DATA}, "training": {"steps": 1}})
