@@ -21,7 +21,7 @@ from glassformer.figures.attention import scale
 from glassformer.figures.save import save_figure
 from glassformer.figures.style import INK, new_axes, styled
 from glassformer.lens.page import render
-from glassformer.runs.film import moments
+from glassformer.runs.checkpoint import moments
 
 PICTURES = Path(__file__).parent / "pictures"
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

@@ -30,7 +30,7 @@ from glassformer.study.directory import StudyDirectory
 from glassformer.study.history.ledger import Attempt, Earlier
 from glassformer.study.planning.plan import BASE, StudyPlan
 from glassformer.study.reporting.study_report import size_figure
-from glassformer.study.size_study import SizeStudy
+from glassformer.study.several_studies import SizeStudy
 from glassformer.study.statistics.corrections import FIRST_STUDY
 from glassformer.study.statistics.verdict import decide
 from glassformer.study.study import Study

@@ -25,9 +25,8 @@ from glassformer.foundation.yaml_text import parse_yaml
 from glassformer.recipe import load_recipe
 from glassformer.run import load
 from glassformer.runs import checkpoint
-from glassformer.runs.checkpoint import checkpoint_checksums, load_checkpoint, verify_checkpoint
+from glassformer.runs.checkpoint import checkpoint_checksums, load_checkpoint, read_snapshot, verify_checkpoint
 from glassformer.runs.directory import RunDirectory
-from glassformer.runs.film import read_snapshot
 from glassformer.training.signals import StopSignal
 from glassformer.training.step import TrainingLoss
 

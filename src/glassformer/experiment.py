@@ -73,11 +73,12 @@ from glassformer.runs.checkpoint import (
     Checkpoint,
     CheckpointWriter,
     discard_after,
+    film_steps,
     load_checkpoint,
     newest_good,
+    save_snapshot,
 )
 from glassformer.runs.directory import RunDirectory, find_runs
-from glassformer.runs.film import film_steps, save_snapshot
 from glassformer.runs.records import MetricsLog
 from glassformer.runs.weights import saved_tensors, sum_of_bits
 from glassformer.training.parallel.group import ALONE, Alone, Group, Processes, ending_together, is_lost, join

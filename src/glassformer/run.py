@@ -49,10 +49,17 @@ from glassformer.pretrained.folders import is_folder
 from glassformer.pretrained.importing import cached_run
 from glassformer.recipe import Recipe, load_recipe
 from glassformer.runs.baselines_file import load_packed, packed
-from glassformer.runs.checkpoint import MODEL, Checkpoint, checkpoint_checksums, last_checkpoint, load_for_inference, step_named
+from glassformer.runs.checkpoint import (
+    MODEL,
+    Checkpoint,
+    checkpoint_checksums,
+    last_checkpoint,
+    load_for_inference,
+    read_snapshot,
+    step_named,
+)
 from glassformer.runs.diagnosis import Finding, diagnosis_of
 from glassformer.runs.directory import RunDirectory
-from glassformer.runs.film import read_snapshot
 from glassformer.runs.overview import in_html, in_one_line, progress_of, summary_of
 from glassformer.runs.records import MetricsLog, frame_of
 from glassformer.runs.weights import load_weights, saved_tensors, take_weights

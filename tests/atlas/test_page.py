@@ -15,9 +15,8 @@ from tests.atlas.test_atlas import small as small
 from glassformer.atlas.cells import base_rate, cells, rate_of
 from glassformer.atlas.page import bibtex, document, render, to_csv
 from glassformer.atlas.protocol import BASELINE, Atlas
-from glassformer.atlas.rechecking import recheck
 from glassformer.atlas.records import Records, records_folder
-from glassformer.atlas.running import Portion
+from glassformer.atlas.running import Portion, recheck
 from glassformer.atlas.trying import row_file
 from glassformer.cli.main import run
 from glassformer.foundation.errors import UsageError

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from glassformer.byhand.certificate import (
+from glassformer.byhand.reachability import (
     FixedProportion,
     Mixture,
     Separated,
@@ -94,7 +94,7 @@ def test_dependences_by_hand():
 
 
 def test_gives_up_rather_than_take_long(monkeypatch):
-    monkeypatch.setattr("glassformer.byhand.certificate.MAX_WORK", 10)
+    monkeypatch.setattr("glassformer.byhand.reachability.MAX_WORK", 10)
     assert separate([[0, 0], [1, 0], [-1, 0]], [0]) is None
 
 

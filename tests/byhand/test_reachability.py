@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from glassformer.byhand.certificate import FixedProportion, Mixture
-from glassformer.byhand.reachability import reach
+from glassformer.byhand.reachability import FixedProportion, Mixture, reach
 from glassformer.byhand.softmax import weights_of
 
 

@@ -119,7 +119,7 @@ def test_a_run_that_answers_nothing_says_so(cli, trained):
 
 def test_a_second_text_where_none_is_read(cli, world_run, tmp_path):
     answer = cli("ask", world_run, "Who?", "--pair", "Someone.")
-    assert (answer.code, answer.sentence) == (2, "Error: This run answers single questions; drop --pair.")
+    assert (answer.code, answer.sentence) == (2, "Error: This run takes one question at a time; drop --pair.")
     answer = cli("ask", world_run, "--questions", tmp_path / "many.tsv", "--pair", "Someone.")
     assert answer.code == 2
     assert answer.sentence.endswith("many.tsv has its own second texts; drop --pair.")

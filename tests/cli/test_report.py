@@ -7,7 +7,7 @@ import shutil
 
 from tests.study.conftest import MadeUp
 
-from glassformer.study.multi_set_study import SetStudy
+from glassformer.study.several_studies import SetStudy
 
 GOOD = [1.0, 1.01, 0.99, 1.0, 1.02, 0.98]
 WORSE = [one + 0.5 for one in GOOD]

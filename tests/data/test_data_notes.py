@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glassformer.data import data_notes as notes
+from glassformer.data import prepare as notes
 from glassformer.data.config import SplitConfig
 from glassformer.data.reading.corpus import Document, Skipped
 from glassformer.data.reading.splits import Assignment, Survey

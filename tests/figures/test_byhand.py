@@ -75,50 +75,43 @@ def _titles(figure) -> list[str]:
 
 
 def test_copying():
-    figure = byhand.copying_figure(
-        betas=GRID, errors={"a": GRID, "b": 2 * GRID}, promise=3 * GRID, weights=np.full((5, 4), 0.25)
-    )
+    rows = {"error": GRID, "error_widest_lead": 2 * GRID, "promised_error": 3 * GRID}
+    figure = byhand.copying_figure({"beta": GRID, **rows, "weights": np.full((5, 4), 0.25)})
     assert _titles(figure) == ["Error", "Weights for q = beta k_1"]
     np.testing.assert_allclose(figure.axes[0].lines[2].get_ydata(), 3 * GRID)
 
 
 def test_averaging():
     rows = {"a": np.exp(-GRID), "b": np.zeros(5)}
-    figure = byhand.averaging_figure(
-        betas=GRID, errors=rows, sizes=GRID, leaks_by_size=rows, middle=2.0, lengths=GRID, leaks_by_length=rows
-    )
+    against = {"error": rows, "leak_by_n": rows, "leak_by_length": rows}
+    figure = byhand.averaging_figure({"beta": GRID, "n": GRID, "length": GRID, "leak_by_n_at_beta": 2.0, **against})
     assert _titles(figure) == ["Error against beta", "Against n, beta = 2", "At equal length of q"]
     assert figure.axes[0].lines[1].get_ydata()[0] == byhand.SMALLEST
 
 
 def test_argmax_writes_out_the_zero():
     gradients = {name: {"query": value, "values": 1.0} for name, value in (("argmax", 0.0), ("softmax", 2.0), ("st", 3.0))}
-    figure = byhand.argmax_figure(
-        gradients=gradients,
-        temperatures=GRID,
-        gradient_by_temperature=GRID,
-        distance_by_temperature=GRID,
-        losses={"argmax": GRID, "softmax": GRID},
-    )
+    sweep = dict.fromkeys(("temperature", "query_gradient_by_temperature", "distance_to_argmax_by_temperature"), GRID)
+    figure = byhand.argmax_figure({"gradients": gradients, **sweep, "losses": {"argmax": GRID, "softmax": GRID}})
     assert len(_titles(figure)) == 3
     assert [text.get_text() for text in figure.axes[0].texts] == ["0"]
 
 
 def test_superposition():
     rows = {"2 A A^T": GRID, "oblique": GRID / 2}
-    figure = byhand.superposition_figure(angles=90 - GRID, errors={"without": rows, "with": rows}, formula=GRID)
-    assert _titles(figure) == ["without", "with"]
+    numbers = {"angle": 90 - GRID, "error": rows, "error_with_noise": rows, "formula": GRID, "noise": "0.05"}
+    assert _titles(byhand.superposition_figure(numbers)) == ["without noise", "with noise 0.05"]
 
 
 def test_heads_shows_shares():
     weights = {"one": np.array([0.0, 1, 1, 0]), "two": np.full(4, 0.5)}
-    figure = byhand.heads_figure(weights=weights, sample=3)
+    figure = byhand.heads_figure({"weights": weights})
     assert _titles(figure)[:2] == ["one", "two"]
     assert sum(patch.get_height() for patch in figure.axes[0].patches) == 1
 
 
 def test_outer_products():
-    figure = byhand.outer_products_figure(
-        patterns={"without": np.eye(3), "with": np.eye(3)}, betas=GRID, distances={"c2": GRID}, nearest=0.6, chosen=2.0
-    )
-    assert _titles(figure) == ["without", "with", "Distances"]
+    patterns = {"pattern_without": np.eye(3), "pattern_with": np.eye(3)}
+    distances = {"beta": GRID, "distances_by_beta": {"c2": GRID}, "nearest_mixture_to_u_b": 0.6, "chosen": 2.0}
+    figure = byhand.outer_products_figure({**patterns, **distances})
+    assert _titles(figure) == ["x as key, query, value", "with Q, K, V", "Distances"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glassformer.figures.reliability import reliability_diagram
+from glassformer.figures.predictions import reliability_diagram
 
 
 def test_a_point_for_each_bin() -> None:

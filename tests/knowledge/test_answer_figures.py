@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from glassformer.figures.save import inline_svg
-from glassformer.knowledge.answer_figures import (
+from glassformer.knowledge.answer_metrics import AnswerSet, answer_outcomes
+from glassformer.knowledge.answers import (
     answer_pictures,
     confidence_of_groups,
     coverage_figure,
     reliability_diagram,
     score_bars,
 )
-from glassformer.knowledge.answer_metrics import AnswerSet, answer_outcomes
 from glassformer.knowledge.questions import Questions
 
 

@@ -11,9 +11,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.model.accounting import Cost, cost_of, parts_of, saved_bytes
+from glassformer.model.attention_context import OwnLosses
 from glassformer.model.config import ModelConfig
 from glassformer.model.losses import summed_cross_entropy
-from glassformer.model.own_losses import OwnLosses
 from glassformer.model.slots import BLOCKS, FEEDFORWARDS, HEADS, MERGES, MIXERS, NORMS, POSITIONS
 from glassformer.model.transformer import Transformer
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from glassformer.model.memory import Memory
+from glassformer.model.attention_context import Memory
 
 
 def test_rows() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from tests.mixers import placed
+from tests.refusals import refused
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.model.config import ModelConfig
@@ -171,7 +172,7 @@ def test_reading_on_with_a_memory_is_reading_at_once(ids_BT) -> None:
 
 
 def test_too_many_tokens_are_a_sentence() -> None:
-    with pytest.raises(ConfigError, match=r"8 tokens do not fit in model\.context=7; give fewer at once"):
+    with refused(ConfigError, "text-too-long", "model.context=7"):
         model_of()(torch.zeros(1, 8, dtype=torch.long))
 
 
@@ -230,7 +231,7 @@ def test_segments_are_added_and_the_embedding_is_normed() -> None:
 
 def test_segments_for_a_model_without_them_are_refused() -> None:
     model = build_model(ModelConfig(width=12, heads=3, layers=1, context=7), 11, seed=1)
-    with pytest.raises(ConfigError, match=r"has no segments; set model\.segments=2"):
+    with refused(ConfigError, "no-segments", "model.segments=2"):
         model(torch.tensor([[1]]), segments_BT=torch.tensor([[0]]))
 
 

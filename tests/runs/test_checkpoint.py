@@ -95,7 +95,7 @@ def test_every_single_byte_counts(run) -> None:
     for name in FILES[:3]:
         for place in range(0, (folder / name).stat().st_size, 7):
             flip(folder / name, place)
-            with pytest.raises(DamagedCheckpoint, match=name):
+            with refused(DamagedCheckpoint, "wrong-checksum", name):
                 verify_checkpoint(folder)
             flip(folder / name, place)
     verify_checkpoint(folder)

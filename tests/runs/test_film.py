@@ -7,8 +7,8 @@ import torch
 from tests.refusals import refused
 
 from glassformer.foundation.errors import DamagedCheckpoint, RunError
+from glassformer.runs.checkpoint import film_steps, read_snapshot, save_snapshot
 from glassformer.runs.directory import RunDirectory
-from glassformer.runs.film import film_steps, read_snapshot, save_snapshot
 
 
 @pytest.mark.parametrize(

@@ -21,11 +21,11 @@ from glassformer.recipe import load_recipe
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import MetricsLog
 from glassformer.study.directory import StudyDirectory
-from glassformer.study.multi_set_study import SetStudy
 from glassformer.study.planning.plan import StudyPlan
 from glassformer.study.planning.variant_facts import Facts, VariantBook
 from glassformer.study.running.study_runner import StudyRunner
 from glassformer.study.running.trial_store import TrialStore
+from glassformer.study.several_studies import SetStudy
 from glassformer.study.study import Study
 
 LETTERS = "abcdefgh"

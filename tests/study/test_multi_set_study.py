@@ -7,7 +7,7 @@ import json
 from tests.refusals import refused
 
 from glassformer.foundation.errors import RunError
-from glassformer.study.multi_set_study import SetStudy
+from glassformer.study.several_studies import SetStudy
 
 
 def test_one_verdict_per_change_over_all_sets(sets):

@@ -16,7 +16,7 @@ from glassformer.study.directory import StudyDirectory
 from glassformer.study.planning.plan import BASE
 from glassformer.study.planning.planned_study import plan_studies, rate_of_sizes
 from glassformer.study.planning.variant_facts import VariantBook
-from glassformer.study.size_study import SizeStudy
+from glassformer.study.several_studies import SizeStudy
 from glassformer.study.study import Study
 
 SEEDS = 0.01 * np.random.default_rng(2).standard_normal((3, 6))

@@ -359,14 +359,10 @@ def _negative(difference: Estimate) -> Estimate:
     return Estimate(value, low, high, difference.n)
 
 
-def _baseline_at(atlas: Atlas, chosen: Mapping[str, Group | None], ground: Group | None, size: str) -> Group | None:
-    """The baseline on the rows' own seeds."""
-    return ground if atlas.protocol.sizes[size].design == "paired" else chosen.get(COPY)
-
-
 def _ruler(atlas: Atlas, records: Records, chosen: Mapping[str, Group | None], ground: Group | None, size: str) -> Ruler | None:
     """The baseline at several numbers of steps, by seed; None before two of them have run."""
-    points = {1.0: _baseline_at(atlas, chosen, ground, size)}
+    own_seeds = ground if atlas.protocol.sizes[size].design == "paired" else chosen.get(COPY)
+    points = {1.0: own_seeds}
     points |= {factor: chosen.get(name) for name, factor in RULERS.items()}
     losses = {
         factor: {one.job.seed: _loss(one, records) for one in group.runs}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import html
 import io
 import json
 import math
@@ -15,8 +14,7 @@ from typing import Any
 from glassformer.atlas.cells import OPEN, Cell, expected_false_words, over_texts
 from glassformer.atlas.protocol import Atlas, Row
 from glassformer.atlas.records import Records
-from glassformer.figures.html_document import html_document
-from glassformer.figures.save import printable
+from glassformer.figures.html_document import drawn_document
 from glassformer.foundation.files import write_atomically
 
 TITLE = "What changed a Transformer, and whether it did here"
@@ -103,14 +101,7 @@ def _short(value: Any) -> Any:
 
 def render(known: dict[str, Any]) -> str:
     """The whole page; it loads nothing."""
-    data = json.dumps(known, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    held = printable(data).replace("<", "\\u003c")  # so that no text can close the script element
-    body = (
-        f'<main id="atlas"><h1>{html.escape(TITLE)}</h1><p class="small">The table is drawn by a script of this page; allow '
-        f'scripts to see it.</p></main>\n<script type="application/json" id="atlas-data">{held}</script>\n'
-        f'<script type="module">\n{_static("atlas.js")}</script>'
-    )
-    return html_document(title=TITLE, body=body, style=_static("atlas.css"), scripts=True)
+    return drawn_document("atlas", known, title=TITLE, script=_static("atlas.js"), style=_static("atlas.css"))
 
 
 def write(folder: Path, known: dict[str, Any], cells: Sequence[Cell]) -> list[Path]:

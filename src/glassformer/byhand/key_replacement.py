@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from glassformer.byhand.certificate import Certificate, FixedProportion, Mixture
 from glassformer.byhand.optimum import Softmax, nearest_in_ball, row_space
 from glassformer.byhand.problem import Array, Problem, as_length, as_vector, key_number, make_problem
-from glassformer.byhand.reachability import reach
+from glassformer.byhand.reachability import Certificate, FixedProportion, Mixture, reach
 from glassformer.byhand.result import Result, number, vector
 from glassformer.byhand.softmax import kl_from_scores, output_of, scores_of, weights_of
 from glassformer.byhand.solver import best_query, guesses

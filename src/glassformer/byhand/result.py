@@ -48,13 +48,9 @@ class Result(ABC):
     @final
     def page(self) -> str:
         """One self-contained HTML page."""
-        return (
-            "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
-            f"<meta name='viewport' content='width=device-width'><title>{html.escape(self.title)}</title>"
-            "<style>body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
-            "figure{margin:1rem 0;overflow-x:auto}svg{max-width:100%;height:auto}</style></head>"
-            f"<body>{self._repr_html_()}</body></html>\n"
-        )
+        from glassformer.figures.html_document import html_document
+
+        return html_document(title=self.title, body=f"<main>{self._repr_html_()}</main>")
 
 
 def number(x: float) -> str:

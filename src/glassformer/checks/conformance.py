@@ -30,10 +30,10 @@ from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import CheckFailed, ConfigError, UsageError
 from glassformer.foundation.registry import Slot
 from glassformer.model.accounting import PartCost, looked_at, parts_of
+from glassformer.model.attention_context import OwnLosses
 from glassformer.model.config import LISTS, ModelConfig
 from glassformer.model.losses import summed_cross_entropy
 from glassformer.model.network import MODELS
-from glassformer.model.own_losses import OwnLosses
 from glassformer.model.slots import EMBEDDINGS, MIXERS, POSITIONS, PartConfig
 from glassformer.model.transformer import Transformer
 

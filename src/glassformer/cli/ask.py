@@ -22,20 +22,12 @@ def command(
     ] = None,
     questions: Annotated[
         Path | None,
-        typer.Option(
-            "--questions",
-            metavar="FILE.tsv",
-            help="Read questions from this file, one per line: QUESTION, or QUESTION<tab>ANSWER.",
-        ),
+        typer.Option(metavar="FILE.tsv", help="Read questions from this file, one per line: QUESTION, or QUESTION<tab>ANSWER."),
     ] = None,
-    pair: Annotated[
-        str | None, typer.Option("--pair", metavar="TEXT", help="The second text, for a classifier of text pairs.")
-    ] = None,
-    beams: Annotated[
-        int, typer.Option("--beams", min=1, help="Width of the beam search; above 1 also prints the alternatives.")
-    ] = 1,
+    pair: Annotated[str | None, typer.Option(metavar="TEXT", help="The second text, for a classifier of text pairs.")] = None,
+    beams: Annotated[int, typer.Option(min=1, help="Width of the beam search; above 1 also prints the alternatives.")] = 1,
     abstain_below: Annotated[
-        float | None, typer.Option("--abstain-below", metavar="P", help='Answer "I don\'t know" if the confidence is below P.')
+        float | None, typer.Option(metavar="P", help='Answer "I don\'t know" if the confidence is below P.')
     ] = None,
     abstain: Annotated[
         bool,
@@ -45,7 +37,7 @@ def command(
         ),
     ] = False,
     predictions: Annotated[
-        Path | None, typer.Option("--predictions", metavar="FILE", help="Write the answers to this file, one per line.")
+        Path | None, typer.Option(metavar="FILE", help="Write the answers to this file, one per line.")
     ] = None,
     checkpoint: CheckpointOption = "last",
     plugin: Plugin = None,

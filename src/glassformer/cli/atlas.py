@@ -99,10 +99,8 @@ def show_command(row: RowArgument, records: RecordsOption = None, margin: Margin
 @app.command("plan")
 def plan_command(
     records: RecordsOption = None,
-    seconds: Annotated[
-        float | None, typer.Option("--seconds", help="Seconds a run takes; by default as in the records.")
-    ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", metavar="N", min=1, help="Runs side by side.")] = 12,
+    seconds: Annotated[float | None, typer.Option(help="Seconds a run takes; by default as in the records.")] = None,
+    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Runs side by side.")] = 12,
     json: Json = False,
 ) -> None:
     """What is open, and about how many minutes it would take."""
@@ -137,23 +135,17 @@ def run_command(
     out_file: Annotated[
         Path, typer.Option("--out", metavar="FILE", help="The portion to write (appended to where it exists).")
     ],
-    minutes: Annotated[
-        float | None, typer.Option("--minutes", help="Of the clock; no run is begun that would end later.")
-    ] = None,
-    row: Annotated[list[str] | None, typer.Option("--row", help="Only this row, with its baseline. Repeatable.")] = None,
-    text: Annotated[list[str] | None, typer.Option("--text", help="With --row: on this text. Repeatable.")] = None,
-    size: Annotated[str, typer.Option("--size", help="With --row: at this size.")] = "XS",
-    base: Annotated[str, typer.Option("--base", help="With --row: against this baseline (modern, gpt2).")] = "modern",
-    rate: Annotated[float | None, typer.Option("--rate", help="With --row: learning rate, times the size's.")] = None,
-    base_rate: Annotated[float | None, typer.Option("--base-rate", help="The baseline's rate, times the size's.")] = None,
-    seeds: Annotated[int | None, typer.Option("--seeds", metavar="N", min=1, help="With --row: runs of the row.")] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", metavar="N", min=1, help="Processes side by side.")] = None,
-    lanes: Annotated[
-        int, typer.Option("--lanes", metavar="N", min=1, max=16, help="Runs of one process at a time, on a GPU.")
-    ] = 1,
-    steps: Annotated[
-        int | None, typer.Option("--steps", metavar="N", min=2, help="In place of the protocol's; other cells.")
-    ] = None,
+    minutes: Annotated[float | None, typer.Option(help="Of the clock; no run is begun that would end later.")] = None,
+    row: Annotated[list[str] | None, typer.Option(help="Only this row, with its baseline. Repeatable.")] = None,
+    text: Annotated[list[str] | None, typer.Option(help="With --row: on this text. Repeatable.")] = None,
+    size: Annotated[str, typer.Option(help="With --row: at this size.")] = "XS",
+    base: Annotated[str, typer.Option(help="With --row: against this baseline (modern, gpt2).")] = "modern",
+    rate: Annotated[float | None, typer.Option(help="With --row: learning rate, times the size's.")] = None,
+    base_rate: Annotated[float | None, typer.Option(help="The baseline's rate, times the size's.")] = None,
+    seeds: Annotated[int | None, typer.Option(metavar="N", min=1, help="With --row: runs of the row.")] = None,
+    jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Processes side by side.")] = None,
+    lanes: Annotated[int, typer.Option(metavar="N", min=1, max=16, help="Runs of one process at a time, on a GPU.")] = 1,
+    steps: Annotated[int | None, typer.Option(metavar="N", min=2, help="In place of the protocol's; other cells.")] = None,
     set: Set = None,
     records: RecordsOption = None,
     plugin: Plugin = None,
@@ -237,12 +229,10 @@ def page_command(
 @app.command("try")
 def try_command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Your variant, my.py, with its row beside it, my.yaml.")],
-    seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=2, help="Runs of each; a word needs 6.")] = 6,
-    steps: Annotated[int, typer.Option("--steps", metavar="N", min=2, help="Steps of a run.")] = 150,
-    jobs: Annotated[int | None, typer.Option("--jobs", metavar="N", min=1, help="Runs side by side.")] = None,
-    minutes: Annotated[
-        float | None, typer.Option("--minutes", help="Of the clock; no run is begun that would end later.")
-    ] = None,
+    seeds: Annotated[int, typer.Option(metavar="N", min=2, help="Runs of each; a word needs 6.")] = 6,
+    steps: Annotated[int, typer.Option(metavar="N", min=2, help="Steps of a run.")] = 150,
+    jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Runs side by side.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Of the clock; no run is begun that would end later.")] = None,
     json: Json = False,
 ) -> None:
     """Try your own row: conformance, laws, a provisional cell. It takes minutes, on built-in text."""
@@ -276,18 +266,15 @@ def try_command(
 @app.command("recheck")
 def recheck_command(
     out_file: Annotated[Path, typer.Option("--out", metavar="FILE", help="The portion to write.")] = Path("recheck.jsonl"),
-    minutes: Annotated[
-        float | None, typer.Option("--minutes", help="Of the clock; no run is begun that would end later.")
-    ] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", metavar="N", min=1, help="Runs side by side.")] = None,
-    row: Annotated[list[str] | None, typer.Option("--row", help="Only this row. Repeatable.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Of the clock; no run is begun that would end later.")] = None,
+    jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Runs side by side.")] = None,
+    row: Annotated[list[str] | None, typer.Option(help="Only this row. Repeatable.")] = None,
     records: RecordsOption = None,
     json: Json = False,
 ) -> None:
     """Run one seed of every cell again with this version. Equal values carry the words over, others are listed."""
     from glassformer.atlas.protocol import Atlas
-    from glassformer.atlas.rechecking import recheck
-    from glassformer.atlas.running import local_executor
+    from glassformer.atlas.running import local_executor, recheck
 
     with out_file.open("a", encoding="utf-8") as stream:
         found = recheck(

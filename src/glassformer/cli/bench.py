@@ -96,15 +96,13 @@ def generate(
 
 @app.command("attention")
 def attention(
-    mixer: Annotated[
-        list[str] | None, typer.Option("--mixer", metavar="NAME", help="Measure this mixer only. Repeatable.")
-    ] = None,
+    mixer: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Measure this mixer only. Repeatable.")] = None,
     lengths: Annotated[
-        str, typer.Option("--lengths", metavar="N,N,...", help="Sequence lengths, in rising order.")
+        str, typer.Option(metavar="N,N,...", help="Sequence lengths, in rising order.")
     ] = "64,128,256,512,1024,2048",
     width: Width = 128,
     heads: Heads = 4,
-    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Passes per length; the fastest counts.")] = 5,
+    repeats: Annotated[int, typer.Option(min=1, help="Passes per length; the fastest counts.")] = 5,
     device: Device = "cpu",
     figure: Annotated[Path | None, typer.Option("--out", metavar="FILE.svg", help="Plot to this file (.svg or .png).")] = None,
     plugin: Plugin = None,

@@ -27,29 +27,23 @@ def command(
     ] = None,
     keys: Annotated[
         str | None,
-        typer.Option(
-            "--keys", metavar="ROWS|FILE", help="The keys: '1,0;0,1', a .npy or .csv file, or `worked` for the worked example."
-        ),
+        typer.Option(metavar="ROWS|FILE", help="The keys: '1,0;0,1', a .npy or .csv file, or `worked` for the worked example."),
     ] = None,
-    values: Annotated[str | None, typer.Option("--values", metavar="ROWS|FILE", help="The values, one row per key.")] = None,
-    bound: Annotated[str | None, typer.Option("--bound", metavar="R", help="Largest norm of the query; default 10.")] = None,
-    scale: Annotated[str | None, typer.Option("--scale", metavar="S", help="Scale of the scores: 1 or 1/sqrt(d).")] = None,
-    logits: Annotated[str | None, typer.Option("--logits", metavar="ROW", help="Target scores for least squares.")] = None,
-    replace: Annotated[
-        str | None, typer.Option("--replace", metavar="J", help="Keep the query and search for a new key J.")
-    ] = None,
-    query: Annotated[
-        str | None, typer.Option("--query", metavar="ROW", help="For attend, or with --replace: the query.")
-    ] = None,
-    length: Annotated[str | None, typer.Option("--length", metavar="L", help="With --replace: norm of the new key.")] = None,
+    values: Annotated[str | None, typer.Option(metavar="ROWS|FILE", help="The values, one row per key.")] = None,
+    bound: Annotated[str | None, typer.Option(metavar="R", help="Largest norm of the query; default 10.")] = None,
+    scale: Annotated[str | None, typer.Option(metavar="S", help="Scale of the scores: 1 or 1/sqrt(d).")] = None,
+    logits: Annotated[str | None, typer.Option(metavar="ROW", help="Target scores for least squares.")] = None,
+    replace: Annotated[str | None, typer.Option(metavar="J", help="Keep the query and search for a new key J.")] = None,
+    query: Annotated[str | None, typer.Option(metavar="ROW", help="For attend, or with --replace: the query.")] = None,
+    length: Annotated[str | None, typer.Option(metavar="L", help="With --replace: norm of the new key.")] = None,
     mask: Annotated[
-        str | None, typer.Option("--mask", metavar="J,J|causal", help="With attend: keys that no query sees, or causal.")
+        str | None, typer.Option(metavar="J,J|causal", help="With attend: keys that no query sees, or causal.")
     ] = None,
     argmax: Annotated[bool, typer.Option("--argmax", help="With attend: all weight on the best key.")] = False,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set an option of an exploration, e.g. n=8.")
     ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Seed of an exploration.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of an exploration.")] = None,
     out_: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the picture: .svg, .png or .html.")] = None,
     exercise: Annotated[
         bool, typer.Option("--exercise", help="Print the task alone; the solution goes to --out (default: solution.html).")

@@ -29,10 +29,8 @@ def command(
     set_: Set = None,
     plugin: Plugin = None,
     encoder: Annotated[bool, typer.Option("--encoder", help="The model is an encoder: it may see later tokens.")] = False,
-    vocabulary: Annotated[
-        int | None, typer.Option("--vocabulary", min=2, help="Vocabulary size of a FILE.py:CALLABLE.")
-    ] = None,
-    context: Annotated[int | None, typer.Option("--context", min=2, help="Longest input of a FILE.py:CALLABLE.")] = None,
+    vocabulary: Annotated[int | None, typer.Option(min=2, help="Vocabulary size of a FILE.py:CALLABLE.")] = None,
+    context: Annotated[int | None, typer.Option(min=2, help="Longest input of a FILE.py:CALLABLE.")] = None,
     class_: Annotated[
         str | None,
         typer.Option(
@@ -55,8 +53,8 @@ def command(
             help="Check every causal class of the installed transformers, or those of --class A,B, as tiny random models.",
         ),
     ] = False,
-    workers: Annotated[int, typer.Option("--workers", min=1, help="With --zoo: number of classes checked in parallel.")] = 1,
-    limit: Annotated[float, typer.Option("--limit", min=1, help="With --zoo: time limit per class, in seconds.")] = 120.0,
+    workers: Annotated[int, typer.Option(min=1, help="With --zoo: number of classes checked in parallel.")] = 1,
+    limit: Annotated[float, typer.Option(min=1, help="With --zoo: time limit per class, in seconds.")] = 120.0,
     json: Json = False,
 ) -> None:
     """Check that a model sees nothing it must not see. Tests whether any logit depends on a later token,

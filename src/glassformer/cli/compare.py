@@ -29,84 +29,61 @@ def command(
         ),
     ] = None,
     vary: Annotated[
-        list[str] | None, typer.Option("--vary", metavar="KEY=A,B", help="Values to compare with the recipe's own. Repeatable.")
+        list[str] | None, typer.Option(metavar="KEY=A,B", help="Values to compare with the recipe's own. Repeatable.")
     ] = None,
     cross: Annotated[
         bool, typer.Option("--cross", help="Test all combinations of several --vary, not single changes.")
     ] = False,
     seeds: Annotated[
-        int | None, typer.Option("--seeds", metavar="N", help="Runs per variant; default 8, at least 6 for a verdict.")
+        int | None, typer.Option(metavar="N", help="Runs per variant; default 8, at least 6 for a verdict.")
     ] = None,
     first_seed: Annotated[
-        int | None,
-        typer.Option("--first-seed", metavar="N", min=0, help="First seed to use, for a second study with new seeds."),
+        int | None, typer.Option(metavar="N", min=0, help="First seed to use, for a second study with new seeds.")
     ] = None,
     looks: Annotated[
-        str | None,
-        typer.Option("--looks", metavar="N,N", help="Interim analyses at these numbers of seeds; stop when decided."),
+        str | None, typer.Option(metavar="N,N", help="Interim analyses at these numbers of seeds; stop when decided.")
     ] = None,
-    max_seeds: Annotated[
-        int | None, typer.Option("--max-seeds", metavar="N", help="Plan interim analyses up to N seeds.")
-    ] = None,
-    metric: Annotated[
-        str | None, typer.Option("--metric", help="Metric to judge by: loss, or bits_per_byte if tokenizers differ.")
-    ] = None,
-    margin: Annotated[
-        float | None, typer.Option("--margin", help="Smallest difference that matters to you; default 0.01 (loss).")
-    ] = None,
+    max_seeds: Annotated[int | None, typer.Option(metavar="N", help="Plan interim analyses up to N seeds.")] = None,
+    metric: Annotated[str | None, typer.Option(help="Metric to judge by: loss, or bits_per_byte if tokenizers differ.")] = None,
+    margin: Annotated[float | None, typer.Option(help="Smallest difference that matters to you; default 0.01 (loss).")] = None,
     effect: Annotated[
-        float | None, typer.Option("--effect", help="Difference you expect, for the printed number of seeds it needs.")
+        float | None, typer.Option(help="Difference you expect, for the printed number of seeds it needs.")
     ] = None,
     match: Annotated[
         Literal["parameters", "flops"] | None,
-        typer.Option("--match", help="Adjust each variant's feed-forward width so that all have equal parameters or FLOPs."),
+        typer.Option(help="Adjust each variant's feed-forward width so that all have equal parameters or FLOPs."),
     ] = None,
     equal: Annotated[
-        list[str] | None,
-        typer.Option("--equal", help="Refuse changes that differ in parameters, flops, tokens or time. Repeatable."),
+        list[str] | None, typer.Option(help="Refuse changes that differ in parameters, flops, tokens or time. Repeatable.")
     ] = None,
     tune: Annotated[
         list[str] | None,
-        typer.Option(
-            "--tune", metavar="KEY=A,B", help="Grid search for each variant before the study, e.g. training.lr=1e-3,3e-3."
-        ),
+        typer.Option(metavar="KEY=A,B", help="Grid search for each variant before the study, e.g. training.lr=1e-3,3e-3."),
     ] = None,
     tune_tries: Annotated[
         int | None,
-        typer.Option(
-            "--tune-tries", metavar="N", min=2, help="Random search instead: draw N points of --tune; values may be ranges."
-        ),
+        typer.Option(metavar="N", min=2, help="Random search instead: draw N points of --tune; values may be ranges."),
     ] = None,
-    tune_seeds: Annotated[int, typer.Option("--tune-seeds", min=1, help="Seeds used for --tune only.")] = 4,
-    budget_hours: Annotated[
-        float | None, typer.Option("--budget-hours", help="Limit on compute hours, summed over all runs.")
-    ] = None,
+    tune_seeds: Annotated[int, typer.Option(min=1, help="Seeds used for --tune only.")] = 4,
+    budget_hours: Annotated[float | None, typer.Option(help="Limit on compute hours, summed over all runs.")] = None,
     on: Annotated[
         Literal["local", "ray", "slurm", "inline"],
-        typer.Option(
-            "--on",
-            help="local: worker processes; ray: a Ray cluster; slurm: jobs; inline: one by one in this process.",
-        ),
+        typer.Option(help="local: worker processes; ray: a Ray cluster; slurm: jobs; inline: one by one in this process."),
     ] = "local",
-    address: Annotated[
-        str | None, typer.Option("--address", metavar="A", help="Address of a running Ray cluster, or auto.")
-    ] = None,
+    address: Annotated[str | None, typer.Option(metavar="A", help="Address of a running Ray cluster, or auto.")] = None,
     gpus_per_trial: Annotated[
-        float | None,
-        typer.Option("--gpus-per-trial", metavar="N", help="GPUs of one run; with --on ray also a fraction, e.g. 0.25."),
+        float | None, typer.Option(metavar="N", help="GPUs of one run; with --on ray also a fraction, e.g. 0.25.")
     ] = None,
     processes: Annotated[
-        int | None,
-        typer.Option("--processes", metavar="N", help="Train each run on N processes; by default one for each of its GPUs."),
+        int | None, typer.Option(metavar="N", help="Train each run on N processes; by default one for each of its GPUs.")
     ] = None,
-    partition: Annotated[str | None, typer.Option("--partition", help="With --on slurm: where the jobs go.")] = None,
+    partition: Annotated[str | None, typer.Option(help="With --on slurm: where the jobs go.")] = None,
     time_: Annotated[float, typer.Option("--time", metavar="HOURS", help="With --on slurm: the limit of one run.")] = 4.0,
     minutes: Annotated[
-        float | None,
-        typer.Option("--minutes", metavar="N", help="Stop by the clock, between runs; the same command continues."),
+        float | None, typer.Option(metavar="N", help="Stop by the clock, between runs; the same command continues.")
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", metavar="N", min=1, help=f"Parallel runs; default one per core, {PER_GPU} per GPU.")
+        int | None, typer.Option(metavar="N", min=1, help=f"Parallel runs; default one per core, {PER_GPU} per GPU.")
     ] = None,
     out_: Annotated[
         Path | None, typer.Option("--out", metavar="STUDY", help="Folder for the study; default studies/NAME.")
@@ -121,19 +98,14 @@ def command(
         bool, typer.Option("--dry-run", help="Print the time it takes and the smallest difference it can find; train nothing.")
     ] = False,
     gpu: Annotated[
-        str | None,
-        typer.Option("--gpu", metavar="KIND", help="With --dry-run: GPU hours on a100, h100, h200, b200, l40s or rtx4090."),
+        str | None, typer.Option(metavar="KIND", help="With --dry-run: GPU hours on a100, h100, h200, b200, l40s or rtx4090.")
     ] = None,
     picture: Annotated[
-        Path | None,
-        typer.Option("--picture", metavar="FILE", help="With --dry-run --gpu: draw how cost grows with seeds, sizes, changes."),
+        Path | None, typer.Option(metavar="FILE", help="With --dry-run --gpu: draw how cost grows with seeds, sizes, changes.")
     ] = None,
     baseline: Annotated[
         Literal["paired", "bank"],
-        typer.Option(
-            "--baseline",
-            help="paired: compare seed by seed; bank: compare with 32 or more stored baseline runs.",
-        ),
+        typer.Option(help="paired: compare seed by seed; bank: compare with 32 or more stored baseline runs."),
     ] = "paired",
     store: Annotated[
         bool,
@@ -143,13 +115,10 @@ def command(
     ] = True,
     confirm: Annotated[
         Path | None,
-        typer.Option(
-            "--confirm", metavar="STUDY", help="Test the winner of this study again, with new seeds, on the test split."
-        ),
+        typer.Option(metavar="STUDY", help="Test the winner of this study again, with new seeds, on the test split."),
     ] = None,
     also: Annotated[
-        list[str] | None,
-        typer.Option("--also", metavar="RECIPE", help="Test the same changes on this recipe too. Repeatable."),
+        list[str] | None, typer.Option(metavar="RECIPE", help="Test the same changes on this recipe too. Repeatable.")
     ] = None,
     json: Json = False,
 ) -> None:

@@ -22,7 +22,7 @@ def command(
         typer.Argument(metavar="[write|check] [N]", help="write N: a file with blanks; check N: grade it. Default: list."),
     ] = None,
     file: Annotated[
-        Path | None, typer.Option("--file", metavar="FILE", help="The completed file; default lesson_N_NAME.py here.")
+        Path | None, typer.Option(metavar="FILE", help="The completed file; default lesson_N_NAME.py here.")
     ] = None,
     json: Json = False,
 ) -> None:

@@ -46,8 +46,8 @@ def list_command(json: Json = False) -> None:
 @app.command("show")
 def show_command(
     source: ShownArgument,
-    count: Annotated[int, typer.Option("--count", min=1, help="Number of documents to print.")] = 5,
-    characters: Annotated[int, typer.Option("--characters", min=1, help="Characters to print of each.")] = 500,
+    count: Annotated[int, typer.Option(min=1, help="Number of documents to print.")] = 5,
+    characters: Annotated[int, typer.Option(min=1, help="Characters to print of each.")] = 500,
     document: DocumentOption = None,
     text_column: ColumnOption = None,
     set_: Set = None,
@@ -116,9 +116,7 @@ def stats_command(
     source: SourceArgument,
     document: DocumentOption = None,
     text_column: ColumnOption = None,
-    tokenizer: Annotated[
-        str, typer.Option("--tokenizer", metavar="KIND", help="Tokenizer to count with: char, byte, word or bpe.")
-    ] = "char",
+    tokenizer: Annotated[str, typer.Option(metavar="KIND", help="Tokenizer to count with: char, byte, word or bpe.")] = "char",
     test: Annotated[bool, typer.Option("--test", help="Include the test split.")] = False,
     picture: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Plot the document lengths: .png, .svg or .pdf.")
@@ -160,9 +158,7 @@ def stats_command(
 def labels_command(
     source: SourceArgument,
     text_column: ColumnOption = None,
-    label_column: Annotated[
-        str | None, typer.Option("--label-column", metavar="NAME|N", help="The column of a table with the labels.")
-    ] = None,
+    label_column: Annotated[str | None, typer.Option(metavar="NAME|N", help="The column of a table with the labels.")] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one key of data, e.g. data.format=csv.")
     ] = None,

@@ -21,7 +21,7 @@ PLAN = "demo"
 def command(
     out_: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Folder for the study.")] = Path("demo"),
     set_: Set = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", metavar="N", min=1, help="Parallel runs; default one per core.")] = None,
+    jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Parallel runs; default one per core.")] = None,
     json: Json = False,
 ) -> None:
     """Run a small study on built-in data, with verdicts. Four changes and a report; about five minutes on two cores."""

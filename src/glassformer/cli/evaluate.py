@@ -21,23 +21,16 @@ def command(
     split: Annotated[
         str | None,
         typer.Option(
-            "--split",
             metavar="train|validation|test|test:NAME",
             help="Default: validation. The run records each use of the test split. test:NAME is one of several test files.",
         ),
     ] = None,
-    data: Annotated[Path | None, typer.Option("--data", metavar="FILE", help="Evaluate this file instead of a split.")] = None,
-    text: Annotated[
-        list[str] | None, typer.Option("--text", metavar="TEXT", help="Evaluate this text on its own. Repeatable.")
-    ] = None,
+    data: Annotated[Path | None, typer.Option(metavar="FILE", help="Evaluate this file instead of a split.")] = None,
+    text: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="Evaluate this text on its own. Repeatable.")] = None,
     checkpoint: CheckpointOption = "last",
     predictions: Annotated[
         Path | None,
-        typer.Option(
-            "--predictions",
-            metavar="FILE",
-            help="Write one line per item as TSV: each token's loss, each label, or each answer.",
-        ),
+        typer.Option(metavar="FILE", help="Write one line per item as TSV: each token's loss, each label, or each answer."),
     ] = None,
     set_: Annotated[
         list[str] | None,
@@ -50,7 +43,6 @@ def command(
     length: Annotated[
         int | None,
         typer.Option(
-            "--length",
             metavar="N",
             min=1,
             help="Read windows of N tokens, fewer or more than model.context, and print the loss by position. Language models.",
@@ -59,9 +51,7 @@ def command(
     against: Annotated[
         Path | None,
         typer.Option(
-            "--against",
-            metavar="RUN",
-            help="Compare with another run item by item: counts what only one of them got right (McNemar test).",
+            metavar="RUN", help="Compare with another run item by item: counts what only one of them got right (McNemar test)."
         ),
     ] = None,
     plugin: Plugin = None,

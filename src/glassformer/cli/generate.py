@@ -16,30 +16,22 @@ from glassformer.foundation.errors import DataError, UsageError
 def command(
     run: RunArgument,
     prompt: Annotated[str | None, typer.Argument(metavar="[PROMPT]", help="The text to continue.")] = None,
-    prompts: Annotated[
-        Path | None, typer.Option("--prompts", metavar="FILE", help="Read prompts from this file, one per line.")
-    ] = None,
-    max_new_tokens: Annotated[int, typer.Option("--max-new-tokens", min=0, help="Generate at most this many tokens.")] = 200,
-    temperature: Annotated[
-        float, typer.Option("--temperature", min=0.0, help="Divides the logits; 0 is greedy decoding.")
-    ] = 0.8,
-    top_k: Annotated[int | None, typer.Option("--top-k", min=1, help="Sample from the k most likely tokens.")] = None,
+    prompts: Annotated[Path | None, typer.Option(metavar="FILE", help="Read prompts from this file, one per line.")] = None,
+    max_new_tokens: Annotated[int, typer.Option(min=0, help="Generate at most this many tokens.")] = 200,
+    temperature: Annotated[float, typer.Option(min=0.0, help="Divides the logits; 0 is greedy decoding.")] = 0.8,
+    top_k: Annotated[int | None, typer.Option(min=1, help="Sample from the k most likely tokens.")] = None,
     top_p: Annotated[
-        float | None, typer.Option("--top-p", help="Sample from the fewest tokens whose probabilities add up to p (nucleus).")
+        float | None, typer.Option(help="Sample from the fewest tokens whose probabilities add up to p (nucleus).")
     ] = None,
-    repetition_penalty: Annotated[
-        float, typer.Option("--repetition-penalty", help="Above 1, tokens that already occurred become less likely.")
-    ] = 1.0,
+    repetition_penalty: Annotated[float, typer.Option(help="Above 1, tokens that already occurred become less likely.")] = 1.0,
     stop: Annotated[
-        list[str] | None, typer.Option("--stop", metavar="TEXT", help="Stop when this text is generated. Repeatable.")
+        list[str] | None, typer.Option(metavar="TEXT", help="Stop when this text is generated. Repeatable.")
     ] = None,
-    samples: Annotated[int, typer.Option("--samples", min=1, help="Number of texts per prompt.")] = 1,
-    seed: Annotated[int, typer.Option("--seed", help="Random seed for sampling.")] = 0,
+    samples: Annotated[int, typer.Option(min=1, help="Number of texts per prompt.")] = 1,
+    seed: Annotated[int, typer.Option(help="Random seed for sampling.")] = 0,
     precision: Annotated[
         Literal["float32", "bf16"],
-        typer.Option(
-            "--precision", help="float32: exactly the reference implementation's text. bf16: several times as fast on a GPU."
-        ),
+        typer.Option(help="float32: exactly the reference implementation's text. bf16: several times as fast on a GPU."),
     ] = "float32",
     checkpoint: CheckpointOption = "last",
     plugin: Plugin = None,

@@ -15,7 +15,7 @@ def command(
     folder: Annotated[str, typer.Argument(metavar="FOLDER_OR_NAME", help="A model's folder, or its name on the hub.")],
     out_: Annotated[Path, typer.Option("--out", metavar="RUN", help="The new run's folder.")],
     context: Annotated[
-        int | None, typer.Option("--context", min=1, help="Use a shorter context (models with rotary positions only).")
+        int | None, typer.Option(min=1, help="Use a shorter context (models with rotary positions only).")
     ] = None,
     json: Json = False,
 ) -> None:

@@ -25,35 +25,29 @@ def command(
     run: RunArgument,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The input text.")],
     checkpoint: Annotated[
-        str,
-        typer.Option(
-            "--checkpoint", metavar="untrained|best|last|N", help="Which checkpoint; untrained and 0 are the initial weights."
-        ),
+        str, typer.Option(metavar="untrained|best|last|N", help="Which checkpoint; untrained and 0 are the initial weights.")
     ] = "last",
-    layer: Annotated[int | None, typer.Option("--layer", help="Show this layer only, counted from 0.")] = None,
-    head: Annotated[int | None, typer.Option("--head", help="Show this head of --layer only, counted from 0.")] = None,
+    layer: Annotated[int | None, typer.Option(help="Show this layer only, counted from 0.")] = None,
+    head: Annotated[int | None, typer.Option(help="Show this head of --layer only, counted from 0.")] = None,
     hide: Annotated[
-        list[int] | None,
-        typer.Option("--hide", metavar="POSITION", help="Mask this position: no token attends to it. Repeatable."),
+        list[int] | None, typer.Option(metavar="POSITION", help="Mask this position: no token attends to it. Repeatable.")
     ] = None,
     pad: Annotated[
         int | None,
-        typer.Option("--pad", metavar="N", min=1, help="Add padding up to N tokens, as in a batch; it is greyed in pictures."),
+        typer.Option(metavar="N", min=1, help="Add padding up to N tokens, as in a batch; it is greyed in pictures."),
     ] = None,
     attention: Annotated[
         str | None,
         typer.Option(
-            "--attention",
             metavar="cross|encoder|decoder",
             help="Of a run that translates: maps from target to source (default), of the source, or of the target.",
         ),
     ] = None,
     target: Annotated[
-        str | None,
-        typer.Option("--target", metavar="TEXT", help="Of a run that translates: this translation of TEXT, not the run's own."),
+        str | None, typer.Option(metavar="TEXT", help="Of a run that translates: this translation of TEXT, not the run's own.")
     ] = None,
     compare: Annotated[
-        str | None, typer.Option("--compare", metavar="RUN|CHECKPOINT", help="Show another run or checkpoint beside it.")
+        str | None, typer.Option(metavar="RUN|CHECKPOINT", help="Show another run or checkpoint beside it.")
     ] = None,
     film: Annotated[
         bool, typer.Option("--film", help="Show every snapshot taken during training (recipe key checkpoint.film).")
@@ -63,15 +57,12 @@ def command(
         typer.Option("--walk", help="Follow one token through every step of the forward pass; with --out page.html or --json."),
     ] = False,
     position: Annotated[
-        int | None, typer.Option("--position", metavar="N", help="With --walk: which token, counted from 0; default the last.")
+        int | None, typer.Option(metavar="N", help="With --walk: which token, counted from 0; default the last.")
     ] = None,
     ablate: Annotated[
-        str | None,
-        typer.Option("--ablate", metavar="zero|mean|resample", help="Ablate each head in turn and print how the loss changes."),
+        str | None, typer.Option(metavar="zero|mean|resample", help="Ablate each head in turn and print how the loss changes.")
     ] = None,
-    texts: Annotated[
-        Path | None, typer.Option("--texts", metavar="FILE", help="Texts for --ablate, one per line; default: TEXT.")
-    ] = None,
+    texts: Annotated[Path | None, typer.Option(metavar="FILE", help="Texts for --ablate, one per line; default: TEXT.")] = None,
     out_: Annotated[
         Path | None,
         typer.Option(
@@ -158,7 +149,7 @@ def _looks(run: Run, text: str, checkpoint: str, more: dict[str, Any], compare: 
     from glassformer.run import load
 
     if film:
-        from glassformer.runs.film import moments
+        from glassformer.runs.checkpoint import moments
 
         return [run.look(text, checkpoint=step, **more) for step in moments(run.directory)]
     looks = [run.look(text, checkpoint=checkpoint, **more)]

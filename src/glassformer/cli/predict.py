@@ -18,24 +18,20 @@ def command(
         str, typer.Argument(metavar="FILE", help="A table of texts: .csv, .tsv, .jsonl or .parquet; - for standard input.")
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write the table here; without it, to standard output.")
+        Path | None, typer.Option(metavar="FILE", help="Write the table here; without it, to standard output.")
     ] = None,
     text_column: Annotated[
-        str | None, typer.Option("--text-column", metavar="NAME", help="The column of texts, if not called as in training.")
+        str | None, typer.Option(metavar="NAME", help="The column of texts, if not called as in training.")
     ] = None,
-    pair_column: Annotated[
-        str | None, typer.Option("--pair-column", metavar="NAME", help="The column of second texts, likewise.")
-    ] = None,
+    pair_column: Annotated[str | None, typer.Option(metavar="NAME", help="The column of second texts, likewise.")] = None,
     precision: Annotated[
-        float | None,
-        typer.Option("--precision", metavar="P", help="Withhold unsure answers, so that this share is right (on validation)."),
+        float | None, typer.Option(metavar="P", help="Withhold unsure answers, so that this share is right (on validation).")
     ] = None,
     coverage: Annotated[
-        float | None,
-        typer.Option("--coverage", metavar="P", help="Withhold unsure answers, but answer this share (on validation)."),
+        float | None, typer.Option(metavar="P", help="Withhold unsure answers, but answer this share (on validation).")
     ] = None,
     abstain_below: Annotated[
-        float | None, typer.Option("--abstain-below", metavar="P", help="Withhold answers with a lower probability than this.")
+        float | None, typer.Option(metavar="P", help="Withhold answers with a lower probability than this.")
     ] = None,
     no_temperature: Annotated[
         bool, typer.Option("--no-temperature", help="Give the probabilities as the network does, not calibrated.")
@@ -57,8 +53,7 @@ def command(
     from glassformer.data.config import DataConfig
     from glassformer.data.reading.corpus import format_by_name
     from glassformer.data.reading.sources import source_at
-    from glassformer.data.reading.tables import DEFAULTS
-    from glassformer.data.reading.whole_tables import WholeTable, table_writer
+    from glassformer.data.reading.tables import DEFAULTS, WholeTable, table_writer
     from glassformer.prediction import PIECE
     from glassformer.run import load
 

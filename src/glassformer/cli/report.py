@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from glassformer.run import Run
-    from glassformer.study.multi_set_study import SetStudy
+    from glassformer.study.several_studies import SetStudy
     from glassformer.study.study import Study
 
 
@@ -32,19 +32,17 @@ def command(
     ] = None,
     table: Annotated[
         Literal["latex", "csv", "markdown"] | None,
-        typer.Option("--table", help="Print the study's table for a paper or a spreadsheet instead of writing the page."),
+        typer.Option(help="Print the study's table for a paper or a spreadsheet instead of writing the page."),
     ] = None,
     figure: Annotated[
         list[Path] | None,
         typer.Option(
-            "--figure",
             metavar="FILE",
             help="Write one figure instead: curves, differences, values or cost, as .pdf, .svg or .png, e.g. curves.pdf.",
         ),
     ] = None,
     reproducibility: Annotated[
-        Path | None,
-        typer.Option("--reproducibility", metavar="FILE.json", help="Write commands, seeds, data checksums and versions."),
+        Path | None, typer.Option(metavar="FILE.json", help="Write commands, seeds, data checksums and versions.")
     ] = None,
     plugin: Plugin = None,
     json: Json = False,
@@ -86,7 +84,7 @@ def _for_paper(
 
 
 def _figure(study: Study | SetStudy | None, folders: Sequence[Path], what: str) -> Figure:
-    from glassformer.study.multi_set_study import SetStudy
+    from glassformer.study.several_studies import SetStudy
 
     if isinstance(study, SetStudy):
         raise UsageError("--figure is of one set's study; name its folder.", reason="figure-of-sets")
@@ -102,7 +100,7 @@ def _figure(study: Study | SetStudy | None, folders: Sequence[Path], what: str) 
 def _study_in(folder: Path) -> Study | SetStudy | None:
     """The study in a folder, on one set or on several; None where there is none."""
     from glassformer.study.directory import StudyDirectory
-    from glassformer.study.multi_set_study import SetStudy
+    from glassformer.study.several_studies import SetStudy
     from glassformer.study.study import Study
 
     if SetStudy.exists(folder):
@@ -112,8 +110,7 @@ def _study_in(folder: Path) -> Study | SetStudy | None:
 
 def _written(runs: Sequence[Path], page: Path | None, plugins: Sequence[Path]) -> tuple[Path, dict[str, Any]]:
     """The page's place, and what it holds in short."""
-    from glassformer.study.multi_set_study import SetStudy
-    from glassformer.study.size_study import SizeStudy
+    from glassformer.study.several_studies import SetStudy, SizeStudy
 
     if len(runs) > 1:
         from glassformer.run_report import write_curves

@@ -28,7 +28,7 @@ def command(
     all_: Annotated[
         bool, typer.Option("--all", help="Add a column for every setting in which the runs differ, and their notes.")
     ] = False,
-    note: Annotated[str | None, typer.Option("--note", metavar="TEXT", help="Add a remark to the run in FOLDER.")] = None,
+    note: Annotated[str | None, typer.Option(metavar="TEXT", help="Add a remark to the run in FOLDER.")] = None,
     json: Json = False,
 ) -> None:
     """List runs: status, step, loss, and what differs. Also notes, and cached trials."""

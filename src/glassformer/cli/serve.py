@@ -17,20 +17,17 @@ def command(
     folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="The folder whose runs and studies are shown.")] = Path(
         "."
     ),
-    port: Annotated[
-        int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port to listen on; 0 takes any free one.")
-    ] = 8765,
+    port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="Port to listen on; 0 takes any free one.")] = 8765,
     host: Annotated[
-        str,
-        typer.Option("--host", metavar="ADDRESS", help="Address to listen on; any but 127.0.0.1 lets other machines connect."),
+        str, typer.Option(metavar="ADDRESS", help="Address to listen on; any but 127.0.0.1 lets other machines connect.")
     ] = "127.0.0.1",
     api: Annotated[
         bool, typer.Option("--api", help="Serve no page, but POST /predict of one classifier: FOLDER is its run.")
     ] = False,
     precision: Annotated[
-        float | None, typer.Option("--precision", metavar="P", help="With --api: withhold unsure answers, as in `predict`.")
+        float | None, typer.Option(metavar="P", help="With --api: withhold unsure answers, as in `predict`.")
     ] = None,
-    coverage: Annotated[float | None, typer.Option("--coverage", metavar="P", help="With --api: as in `predict`.")] = None,
+    coverage: Annotated[float | None, typer.Option(metavar="P", help="With --api: as in `predict`.")] = None,
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:

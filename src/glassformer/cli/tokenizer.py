@@ -27,10 +27,10 @@ TextFile = Annotated[Path | None, typer.Option("--file", metavar="FILE", help="R
 def train_command(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Text files (gzip is read too).")],
     out_file: Annotated[Path, typer.Option("--out", metavar="TOK", help="The file to write, e.g. tokenizer.json.")],
-    vocab: Annotated[int | None, typer.Option("--vocab", metavar="N", help="Size of the vocabulary.")] = None,
-    kind: Annotated[str, typer.Option("--kind", metavar="bpe|char|word|byte", help="Kind of tokenizer.")] = "bpe",
+    vocab: Annotated[int | None, typer.Option(metavar="N", help="Size of the vocabulary.")] = None,
+    kind: Annotated[str, typer.Option(metavar="bpe|char|word|byte", help="Kind of tokenizer.")] = "bpe",
     level: Annotated[
-        str | None, typer.Option("--level", metavar="byte|char", help="With bpe: merge bytes (default) or characters.")
+        str | None, typer.Option(metavar="byte|char", help="With bpe: merge bytes (default) or characters.")
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -118,7 +118,7 @@ def show_command(
     picture: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Draw the merges of WORD: .svg or .png.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=0, help="Number of merges and tokens to list; 0 for all.")] = 20,
+    limit: Annotated[int, typer.Option(min=0, help="Number of merges and tokens to list; 0 for all.")] = 20,
     json: Json = False,
 ) -> None:
     """Show the merges in order and the longest tokens. With --file also the rarest and those never produced.

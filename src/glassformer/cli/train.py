@@ -28,26 +28,22 @@ def command(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue from the last checkpoint; for more steps add --set training.steps=N.")
     ] = False,
-    seed: Annotated[int | None, typer.Option("--seed", help="Use this seed instead of the recipe's.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Use this seed instead of the recipe's.")] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print parameters, FLOPs, memory and time; train nothing.")
     ] = False,
-    samples: Annotated[
-        int, typer.Option("--samples", metavar="N", min=0, help="Generate and show N tokens at every evaluation.")
-    ] = 0,
+    samples: Annotated[int, typer.Option(metavar="N", min=0, help="Generate and show N tokens at every evaluation.")] = 0,
     note: Annotated[
-        str | None, typer.Option("--note", metavar="TEXT", help="Store a remark in the run; `glassformer runs` shows it.")
+        str | None, typer.Option(metavar="TEXT", help="Store a remark in the run; `glassformer runs` shows it.")
     ] = None,
     processes: Annotated[
-        str | None,
-        typer.Option("--processes", metavar="N|auto", help="Train on N processes of this machine; auto: one per GPU or core."),
+        str | None, typer.Option(metavar="N|auto", help="Train on N processes of this machine; auto: one per GPU or core.")
     ] = None,
     nodes: Annotated[
-        int | None, typer.Option("--nodes", metavar="M", min=1, help="With --dry-run: the machines that N processes are on.")
+        int | None, typer.Option(metavar="M", min=1, help="With --dry-run: the machines that N processes are on.")
     ] = None,
     gpu: Annotated[
-        str | None,
-        typer.Option("--gpu", metavar="KIND", help="With --dry-run: plan for this GPU (a100, h100, h200, b200, ...)."),
+        str | None, typer.Option(metavar="KIND", help="With --dry-run: plan for this GPU (a100, h100, h200, b200, ...).")
     ] = None,
     log: Log = None,
     plugin: Plugin = None,

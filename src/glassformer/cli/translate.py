@@ -17,27 +17,22 @@ def command(
     text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="The text to translate.")] = None,
     file: Annotated[
         str | None,
-        typer.Option(
-            "--file", metavar="F", help="Translate this file: one text per line, or pairs (a table, or SOURCE,TARGET files)."
-        ),
+        typer.Option(metavar="F", help="Translate this file: one text per line, or pairs (a table, or SOURCE,TARGET files)."),
     ] = None,
     beams: Annotated[
-        int | None, typer.Option("--beams", min=1, help="Width of the beam search; by default the recipe's (1 is greedy).")
+        int | None, typer.Option(min=1, help="Width of the beam search; by default the recipe's (1 is greedy).")
     ] = None,
     length_penalty: Annotated[
-        float | None,
-        typer.Option("--length-penalty", help="With beams: log probabilities are divided by the length to this power."),
+        float | None, typer.Option(help="With beams: log probabilities are divided by the length to this power.")
     ] = None,
-    temperature: Annotated[
-        float, typer.Option("--temperature", min=0.0, help="Above 0, sample instead of taking the best.")
-    ] = 0.0,
-    top_k: Annotated[int | None, typer.Option("--top-k", min=1, help="Sample from the k most likely tokens.")] = None,
+    temperature: Annotated[float, typer.Option(min=0.0, help="Above 0, sample instead of taking the best.")] = 0.0,
+    top_k: Annotated[int | None, typer.Option(min=1, help="Sample from the k most likely tokens.")] = None,
     top_p: Annotated[
-        float | None, typer.Option("--top-p", help="Sample from the fewest tokens whose probabilities add up to p (nucleus).")
+        float | None, typer.Option(help="Sample from the fewest tokens whose probabilities add up to p (nucleus).")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Random seed for sampling.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed for sampling.")] = 0,
     predictions: Annotated[
-        Path | None, typer.Option("--predictions", metavar="FILE", help="Write the translations to this file, one per line.")
+        Path | None, typer.Option(metavar="FILE", help="Write the translations to this file, one per line.")
     ] = None,
     checkpoint: CheckpointOption = "last",
     plugin: Plugin = None,

@@ -14,17 +14,12 @@ from glassformer.foundation.errors import CheckFailed
 def command(
     recipe: RecipeArgument,
     set_: Set = None,
-    kills: Annotated[
-        int, typer.Option("--kills", min=1, help="How many times each test run is killed (SIGKILL) and resumed.")
-    ] = 2,
-    times: Annotated[int, typer.Option("--times", min=1, help="Number of test runs.")] = 1,
-    seed: Annotated[int, typer.Option("--seed", help="Seed for the random kill steps.")] = 0,
-    processes: Annotated[int, typer.Option("--processes", metavar="N", min=1, help="Train on N processes; one is killed.")] = 1,
+    kills: Annotated[int, typer.Option(min=1, help="How many times each test run is killed (SIGKILL) and resumed.")] = 2,
+    times: Annotated[int, typer.Option(min=1, help="Number of test runs.")] = 1,
+    seed: Annotated[int, typer.Option(help="Seed for the random kill steps.")] = 0,
+    processes: Annotated[int, typer.Option(metavar="N", min=1, help="Train on N processes; one is killed.")] = 1,
     resume_with: Annotated[
-        str,
-        typer.Option(
-            "--resume-with", metavar="N,N,...", help="Numbers of processes that the killed run goes on with, in turn."
-        ),
+        str, typer.Option(metavar="N,N,...", help="Numbers of processes that the killed run goes on with, in turn.")
     ] = "",
     plugin: Plugin = None,
     json: Json = False,

@@ -15,11 +15,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from glassformer.data import data_notes
 from glassformer.data.config import DataConfig
 from glassformer.data.disk_cache import cached_folder
 from glassformer.data.memory_cache import MemoryCache
-from glassformer.data.near_duplicates import MOST_TEXTS, Near, near_duplicates_of
+from glassformer.data.near_duplicates import MOST_TEXTS, SHINGLE, SIMILAR, Near, near_duplicates_of
 from glassformer.data.reading.corpus import Document, Skipped, Source, read
 from glassformer.data.reading.named_sets import DataSources, find_set
 from glassformer.data.reading.sources import (
@@ -32,7 +31,15 @@ from glassformer.data.reading.sources import (
     stamp_of,
 )
 from glassformer.data.reading.splits import SPLITS, Assignment, Survey, require_split, survey
-from glassformer.data.token_files import TokenSplit, duplicates_of, is_whole, open_split, split_of_documents, split_writers
+from glassformer.data.token_files import (
+    Duplicates,
+    TokenSplit,
+    duplicates_of,
+    is_whole,
+    open_split,
+    split_of_documents,
+    split_writers,
+)
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.data.tokenizers.marked import MarkedTokenizer
@@ -270,20 +277,20 @@ class PreparedText:
     @property
     def notes(self) -> list[str]:
         """Notes about the data, as sentences. More of them once the test split is open."""
-        found = [*self.sources.notes, *data_notes.about_split(self.assignment, self.survey, self._splits)]
-        found += data_notes.about_skipped(self.skipped)
-        found += data_notes.about_equal_files(self.fingerprints)
+        found = [*self.sources.notes, *about_split(self.assignment, self.survey, self._splits)]
+        found += about_skipped(self.skipped)
+        found += about_equal_files(self.fingerprints)
         for name, split in self._splits.items():
-            found += data_notes.about_repeats(split)
-            found += data_notes.about_unknown(split)
+            found += about_repeats(split)
+            found += about_unknown(split)
             if name != "train" and name not in self._overlaps:
                 train = self._splits["train"]
                 again = duplicates_of(train.documents["copy"], split.documents["copy"])
                 key = (self.tokens_key("train"), self.tokens_key(name))
                 near = _near.get(key, lambda: near_duplicates_of(_by_document(train), _by_document(split)))  # noqa: B023
-                self._overlaps[name] = data_notes.about_overlap(train, split, again, near)
+                self._overlaps[name] = about_overlap(train, split, again, near)
         found += [sentence for sentences in self._overlaps.values() for sentence in sentences]
-        found += data_notes.about_dropped(self.tokenizer)
+        found += about_dropped(self.tokenizer)
         return found
 
     @property
@@ -387,3 +394,84 @@ def reported(documents: Iterable[Document], what: str, total: int | None, report
             last = now
             report(what, done, total)
     report(what, done, done)
+
+
+def about_split(assignment: Assignment, found: Survey, splits: Mapping[str, TokenSplit]) -> list[str]:
+    """How the text was split, and whether the shares differ much from the requested ones."""
+    if assignment.by == "nothing":
+        return []
+    if assignment.by == "position":
+        shares = ", then ".join(f"{100 * assignment.shares[part]:.3g} % for {part}" for part in assignment.splits[1:])
+        what = "is one document" if found.documents == 1 else f"has only {found.documents} documents"
+        return [f"The text {what}, so it is split by position: the end of it is held out ({shares})."]
+    sentences = []
+    for part, share in assignment.shares.items():
+        if share and part in splits and found.characters:
+            real = splits[part].num_characters / found.characters
+            if not share / 1.5 <= real <= share * 1.5:
+                sentences.append(
+                    f"{part} holds {real:.1%} of the text rather than {share:.1%}, because documents are drawn whole and there "
+                    f"are {found.documents:,} of them."
+                )
+    return sentences
+
+
+def about_skipped(skipped: Skipped) -> list[str]:
+    if not skipped.count:
+        return []
+    lines = "1 bad line was" if skipped.count == 1 else f"{skipped.count:,} bad lines were"
+    return [f"{lines} left out, as data.bad_lines: skip allows. First: {' | '.join(skipped.examples)}"]
+
+
+def about_equal_files(fingerprints: Mapping[str, str]) -> list[str]:
+    """A note, not an error: it is a way to measure memorisation."""
+    names = list(fingerprints)
+    return [
+        f"The {second} file has the same bytes as the {first} file: figures on it measure memorisation, not generalisation."
+        for number, first in enumerate(names)
+        for second in names[number + 1 :]
+        if fingerprints[first] == fingerprints[second]
+    ]
+
+
+def about_repeats(split: TokenSplit) -> list[str]:
+    if not split.repeats.count:
+        return []
+    later, first = split.repeats.examples[0]
+    return [
+        f"{split.repeats.count:,} of {split.num_documents:,} documents of {split.name} repeat an earlier one, for example "
+        f"{split.where(later)}, as in {split.where(first)}."
+    ]
+
+
+def about_overlap(train: TokenSplit, split: TokenSplit, again: Duplicates, near: Near | None = None) -> list[str]:
+    """How many documents of a held-out split are in train, up to case and spacing, and how many almost are."""
+    found = []
+    if again.count:
+        there, here = again.examples[0]
+        found.append(
+            f"{again.count:,} of {split.num_documents:,} documents of {split.name} ({again.count / split.num_documents:.1%}) "
+            f"also occur in train, for example {split.where(there)}, as in {train.where(here)}: figures on {split.name} are "
+            "too optimistic."
+        )
+    if near is not None and near.pairs:
+        there, here, similarity = min(near.pairs, key=lambda pair: pair[2])
+        found.append(
+            f"{near.count:,} of {split.num_documents:,} documents of {split.name} share at least {SIMILAR:.0%} of their runs "
+            f"of {SHINGLE} tokens with one of train, for example {split.where(there)} with {train.where(here)} "
+            f"({similarity:.0%}): near-duplicates."
+        )
+    return found
+
+
+def about_unknown(split: TokenSplit) -> list[str]:
+    if not split.unknown_tokens:
+        return []
+    return [f"{split.unknown_tokens:,} of {split.num_tokens:,} tokens of {split.name} are UNK ({split.unknown_share:.2%})."]
+
+
+def about_dropped(tokenizer: Tokenizer) -> list[str]:
+    dropped = getattr(tokenizer, "dropped", 0)
+    if not dropped:
+        return []
+    return [f"There are so many different words that {dropped:,} of the rarest were dropped while counting."]

@@ -1,11 +1,12 @@
 """Curves, weights, patterns, keys in the plane -> the pictures of attention by hand: answers, then one per exploration.
 
-Arrays in, a matplotlib figure out. Computes nothing but what a picture needs.
+Arrays in, a matplotlib figure out. The picture of an exploration takes its ``numbers`` (byhand/explorations), by their names.
+Computes nothing but what a picture needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
+Numbers = Mapping[str, Any]
 
 COLOURS = {
     "goal": "#999999",
@@ -27,6 +29,7 @@ COLOURS = {
 }
 SMALLEST = 1e-16  # below, a KL is drawn as if it were this: float64 shows no more
 MANY_KEYS = 40  # bars beyond this become a line
+SAMPLE = 40  # draws shown one by one
 
 
 def empty_figure(columns: int, *, title: str, width: float = 4.6) -> tuple[Figure, list[Any]]:
@@ -164,12 +167,19 @@ def replacement_figure(
     return figure
 
 
-def copying_figure(*, betas: Array, errors: Mapping[str, Array], promise: Array, weights: Array) -> Figure:
+def curves(axis: Any, x: Array, rows: Mapping[str, Any], **look: Any) -> None:
+    """A line for each row of the table, named, in the colours of the palette; what is 0 is drawn as ``SMALLEST``."""
+    for (name, row), colour in zip(rows.items(), PALETTE):
+        axis.plot(x, np.maximum(row, SMALLEST), color=colour, label=name, **look)
+
+
+def copying_figure(numbers: Numbers) -> Figure:
     """The error against beta with the promise above it, and all weights against beta."""
+    betas, weights = numbers["beta"], numbers["weights"]
     figure, (left, right) = empty_figure(2, title="copying")
-    for (name, error), colour in zip(errors.items(), PALETTE):
-        left.plot(betas, np.maximum(error, SMALLEST), color=colour, label=name)
-    left.plot(betas, np.maximum(promise, SMALLEST), color="black", linestyle=":", label="promise for q = beta k_1")
+    curves(left, betas, {"q = beta k_1": numbers["error"], "widest lead": numbers["error_widest_lead"]})
+    promise = np.maximum(numbers["promised_error"], SMALLEST)
+    left.plot(betas, promise, color="black", linestyle=":", label="promise for q = beta k_1")
     log_axis(left.yaxis)
     left.set(xlabel="beta (length of the query)", ylabel="|output - v_1|", title="Error")
     left.legend(frameon=False, fontsize=8)
@@ -181,15 +191,14 @@ def copying_figure(*, betas: Array, errors: Mapping[str, Array], promise: Array,
     return figure
 
 
-def scaling_figure(
-    *, widths: Array, variance: Mapping[str, Sequence[float]], formula: Array, top: Mapping[str, Sequence[float]]
-) -> Figure:
+def scaling_figure(numbers: Numbers) -> Figure:
     """The variance of scores against the width, with the formula, and the largest weight of softmax."""
     figure, (left, right) = empty_figure(2, title="scaling")
-    for (name, row), colour in zip(variance.items(), PALETTE):
-        left.plot(widths, row, color=colour, marker="o", markersize=3, label=name)
-        right.plot(widths, top[name], color=colour, marker="o", markersize=3, label=name)
-    left.plot(widths, formula, color="black", linestyle=":", label="formula: d times the variance of a product")
+    curves(left, numbers["d"], numbers["variance"], marker="o", markersize=3)
+    curves(right, numbers["d"], numbers["largest_weight"], marker="o", markersize=3)
+    left.plot(
+        numbers["d"], numbers["formula"], color="black", linestyle=":", label="formula: d times the variance of a product"
+    )
     for axes in (left, right):
         log_axis(axes.xaxis)
         axes.set(xlabel="d (numbers in a query)")
@@ -200,44 +209,25 @@ def scaling_figure(
     return figure
 
 
-def averaging_figure(
-    *,
-    betas: Array,
-    errors: Mapping[str, Array],
-    sizes: Array,
-    leaks_by_size: Mapping[str, Array],
-    middle: float,
-    lengths: Array,
-    leaks_by_length: Mapping[str, Array],
-) -> Figure:
+def averaging_figure(numbers: Numbers) -> Figure:
     """Error against beta; unwanted weight against n; unwanted weight at equal length."""
     figure, (first, second, third) = empty_figure(3, title="averaging two of n", width=4.0)
-    for (name, row), colour in zip(errors.items(), PALETTE):
-        first.plot(betas, np.maximum(row, SMALLEST), color=colour, label=name)
-    for (name, row), colour in zip(leaks_by_size.items(), PALETTE):
-        second.plot(sizes, row, "o-", markersize=3.5, color=colour, label=name)
-    for (name, row), colour in zip(leaks_by_length.items(), PALETTE):
-        third.plot(lengths, np.maximum(row, SMALLEST), color=colour, label=name)
+    curves(first, numbers["beta"], numbers["error"])
+    curves(second, numbers["n"], numbers["leak_by_n"], marker="o", linestyle="-", markersize=3.5)
+    curves(third, numbers["length"], numbers["leak_by_length"])
+    first.set(xlabel="beta", ylabel="|output - (v_a + v_b)/2|", title="Error against beta")
+    second.set(xlabel="n", ylabel="unwanted weight", title=f"Against n, beta = {numbers['leak_by_n_at_beta']:g}")
+    third.set(xlabel="|q|", ylabel="unwanted weight", title="At equal length of q")
     for axes in (first, second, third):
         log_axis(axes.yaxis)
-    first.set(xlabel="beta", ylabel="|output - (v_a + v_b)/2|", title="Error against beta")
-    second.set(xlabel="n", ylabel="unwanted weight", title=f"Against n, beta = {middle:g}")
-    third.set(xlabel="|q|", ylabel="unwanted weight", title="At equal length of q")
-    for axis in (first, second, third):
-        axis.legend(frameon=False, fontsize=8)
+        axes.legend(frameon=False, fontsize=8)
     return figure
 
 
-def argmax_figure(
-    *,
-    gradients: Mapping[str, Mapping[str, float]],
-    temperatures: Array,
-    gradient_by_temperature: Array,
-    distance_by_temperature: Array,
-    losses: Mapping[str, Array],
-) -> Figure:
+def argmax_figure(numbers: Numbers) -> Figure:
     """Gradient lengths by kind; the temperature sweep; learning curves of the query."""
-    figure, (bars, sweep, curves) = empty_figure(3, title="argmax attention", width=4.0)
+    gradients = numbers["gradients"]
+    figure, (bars, sweep, descent) = empty_figure(3, title="argmax attention", width=4.0)
     parts = list(next(iter(gradients.values())))
     for place, (name, lengths) in enumerate(gradients.items()):
         at = np.arange(len(parts)) + (place - 1) * 0.27
@@ -247,60 +237,64 @@ def argmax_figure(
                 bars.annotate("0", (x, 0), ha="center", va="bottom", color=PALETTE[place], fontsize=9)
     bars.set_xticks(range(len(parts)), parts)
     bars.set(ylabel="length of the gradient", title="Gradients")
-    sweep.plot(temperatures, np.maximum(gradient_by_temperature, SMALLEST), color=PALETTE[1], label="gradient by query")
-    sweep.plot(temperatures, np.maximum(distance_by_temperature, SMALLEST), color=PALETTE[3], label="|output - argmax output|")
+    for name, key, colour in (
+        ("gradient by query", "query_gradient_by_temperature", PALETTE[1]),
+        ("|output - argmax output|", "distance_to_argmax_by_temperature", PALETTE[3]),
+    ):
+        sweep.plot(numbers["temperature"], np.maximum(numbers[key], SMALLEST), color=colour, label=name)
     log_axis(sweep.xaxis)
     log_axis(sweep.yaxis)
     sweep.set(xlabel="temperature", title="Softmax against temperature", ylim=(1e-12, None))
-    for (name, row), colour in zip(losses.items(), PALETTE):
-        curves.plot(row, color=colour, label=name)
-    curves.set(xlabel="step", ylabel="loss", title="Gradient descent on the query", ylim=(0, None))
-    for axis in (bars, sweep, curves):
+    for (name, row), colour in zip(numbers["losses"].items(), PALETTE):
+        descent.plot(row, color=colour, label=name)
+    descent.set(xlabel="step", ylabel="loss", title="Gradient descent on the query", ylim=(0, None))
+    for axis in (bars, sweep, descent):
         axis.legend(frameon=False, fontsize=8)
     return figure
 
 
-def superposition_figure(*, angles: Array, errors: Mapping[str, Mapping[str, Array]], formula: Array) -> Figure:
+def superposition_figure(numbers: Numbers) -> Figure:
     """The error of both extractors against the angle, without and with noise."""
-    figure, axes = empty_figure(len(errors), title="taking one value out of an average")
-    for axis, (title, rows) in zip(axes, errors.items()):
-        axis.plot(angles, formula, color="black", linestyle=":", label="cosine of the angle")
+    panels = {"without noise": numbers["error"], f"with noise {numbers['noise']}": numbers["error_with_noise"]}
+    figure, axes = empty_figure(len(panels), title="taking one value out of an average")
+    for axis, (title, rows) in zip(axes, panels.items()):
+        axis.plot(numbers["angle"], numbers["formula"], color="black", linestyle=":", label="cosine of the angle")
         for (name, row), colour in zip(rows.items(), PALETTE[1::-1]):
-            axis.plot(angles, row, "o-", markersize=3.5, color=colour, label=name)
+            axis.plot(numbers["angle"], row, "o-", markersize=3.5, color=colour, label=name)
         axis.set(xlabel="angle between the subspaces (degrees)", ylabel="mean |M c - v_a|", title=title, ylim=(0, None))
         axis.invert_xaxis()
         axis.legend(frameon=False, fontsize=8)
     return figure
 
 
-def heads_figure(*, weights: Mapping[str, Array], sample: int) -> Figure:
+def heads_figure(numbers: Numbers) -> Figure:
     """The distribution of the weight on v_a in each case, and its first draws in a row."""
+    weights = numbers["weights"]
     figure, axes = empty_figure(len(weights), title="one head against two", width=4.0)
     edges = np.linspace(0, 1, 41)
     for axis, (name, row), colour in zip(axes, weights.items(), (PALETTE[2], PALETTE[1], PALETTE[0])):
         axis.hist(row, bins=edges, weights=np.full(len(row), 1 / len(row)), color=colour, alpha=0.85)
         inset = axis.inset_axes((0.12, 0.52, 0.82, 0.4))
-        inset.plot(row[:sample], color=colour, linewidth=0.9, marker="o", markersize=2)
+        inset.plot(row[:SAMPLE], color=colour, linewidth=0.9, marker="o", markersize=2)
         inset.set(ylim=(-0.05, 1.05), xticks=[], yticks=[0, 0.5, 1])
-        inset.set_title(f"the first {min(sample, len(row))} draws", fontsize=8)
+        inset.set_title(f"the first {min(SAMPLE, len(row))} draws", fontsize=8)
         inset.tick_params(labelsize=7)
         axis.set(xlabel="weight on v_a", ylabel="share of draws", title=name, ylim=(0, 2.2 * axis.get_ylim()[1]))
         axis.title.set_fontsize(10)
     return figure
 
 
-def outer_products_figure(
-    *, patterns: Mapping[str, Array], betas: Array, distances: Mapping[str, Array], nearest: float, chosen: float
-) -> Figure:
+def outer_products_figure(numbers: Numbers) -> Figure:
     """Both attention matrices and the distances against beta."""
-    figure, axes = empty_figure(len(patterns) + 1, title=f"outer products, beta = {chosen:g}", width=4.2)
-    for axis, (name, pattern) in zip(axes, patterns.items()):
-        pattern_map(axis, pattern, name)
-    curve = axes[-1]
-    for (name, row), colour in zip(distances.items(), PALETTE):
-        curve.plot(betas, row, color=colour, label=name)
+    patterns = {"x as key, query, value": "pattern_without", "with Q, K, V": "pattern_with"}
+    figure, axes = empty_figure(len(patterns) + 1, title=f"outer products, beta = {numbers['chosen']:g}", width=4.2)
+    for axis, (name, key) in zip(axes, patterns.items()):
+        pattern_map(axis, np.asarray(numbers[key]), name)
+    curve, distances = axes[-1], numbers["distances_by_beta"]
+    curves(curve, numbers["beta"], distances)
+    nearest = numbers["nearest_mixture_to_u_b"]
     curve.axhline(nearest, color="black", linestyle=":", linewidth=1, label="nearest mixture of x to u_b")
     curve.set(xlabel="beta", ylabel="distance / beta", title="Distances")
-    curve.set_ylim(0, 1.5 * max(float(row.max()) for row in distances.values()))  # room for the legend
+    curve.set_ylim(0, 1.5 * max(map(max, distances.values())))  # room for the legend
     curve.legend(frameon=False, fontsize=7, loc="upper left")
     return figure

@@ -7,8 +7,10 @@ policy in the document forbids it to load anything. Light and dark by the reader
 from __future__ import annotations
 
 import html
+import json
 from importlib.resources import files
 from string import Template
+from typing import Any
 
 from glassformer.figures.save import printable
 
@@ -24,6 +26,18 @@ def html_document(*, title: str, body: str, style: str = "", scripts: bool = Fal
         style=shared_style() + style,
         body=body,
     )
+
+
+def drawn_document(name: str, data: Any, *, title: str, script: str, style: str) -> str:
+    """A document that its own script draws: into ``<main id=NAME>``, from ``data``, which it holds as JSON in ``NAME-data``."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    held = printable(text).replace("<", "\\u003c")  # so that no text can close the script element
+    body = (
+        f'<main id="{name}" class="{name}"><h1>{html.escape(printable(title))}</h1>'
+        "<noscript><p>This page is drawn by a script of its own; allow scripts to see it.</p></noscript></main>\n"
+        f'<script type="application/json" id="{name}-data">{held}</script>\n<script type="module">\n{script}</script>'
+    )
+    return html_document(title=title, body=body, style=style, scripts=True)
 
 
 def shared_style() -> str:

@@ -22,11 +22,11 @@ from glassformer.data.memory_cache import MemoryCache
 from glassformer.data.prepare import ProgressCallback, memory_key
 from glassformer.data.reading.corpus import read
 from glassformer.data.reading.named_sets import QuestionFiles
-from glassformer.data.reading.readers import EMPTY_LINE, lines, to_text
+from glassformer.data.reading.readers import EMPTY_LINE, given_texts, lines, to_text
 from glassformer.data.reading.sources import at_places, find_sources, sha256_of, size_of
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.foundation.config import fingerprint
-from glassformer.foundation.errors import ConfigError, DataError, UnknownName, UsageError
+from glassformer.foundation.errors import ConfigError, DataError, UnknownName
 from glassformer.foundation.seeds import derive_seed
 from glassformer.knowledge.worlds import World
 
@@ -204,15 +204,9 @@ def questions_of_texts(
     tokenizer: Tokenizer, texts: str | Sequence[str], *, pairs: Any = None, name: str = "text", record: Any = None
 ) -> Questions:
     """Questions given as strings, without answers. ``pairs`` are for classifiers of pairs, and raise here."""
-    questions = [texts] if isinstance(texts, str) else list(texts)
-    if pairs is not None:
-        raise UsageError("This run answers single questions; drop --pair.", reason="no-pairs")
-    if odd := [text for text in questions if not isinstance(text, str)]:
-        raise UsageError(f"A question must be a string, but {odd[0]!r} is {type(odd[0]).__name__}.", reason="not-text")
-    if not questions or not all(text.strip() for text in questions):
-        raise DataError("The question is empty; give at least one word.", reason="empty-question")
+    questions = given_texts(texts, "question", pairs=pairs)
     lines = tuple(range(1, len(questions) + 1))
-    found = Questions(name, tuple(text.strip() for text in questions), None, lines, longest_answer=_longest_answer(record))
+    found = Questions(name, tuple(questions), None, lines, longest_answer=_longest_answer(record))
     found.encoded(tokenizer)
     return found
 

@@ -23,7 +23,6 @@ from __future__ import annotations
 import base64
 import gzip
 import html
-import json
 import re
 from collections.abc import Sequence
 from importlib.resources import files
@@ -32,8 +31,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.figures.attention import ON_DARK, ON_LIGHT
-from glassformer.figures.html_document import html_document
-from glassformer.figures.save import printable
+from glassformer.figures.html_document import drawn_document
 from glassformer.lens.look import Look
 
 VERSION = 1
@@ -54,18 +52,12 @@ MODULES = (
     "own.js",
 )
 """In the order of their dependencies."""
-_NO_SCRIPT = "This page draws its maps with a script of its own; allow scripts to see them."
 
 
 def render(looks: Sequence[Look], *, title: str, kind: str = "one") -> str:
     """The whole page: a single look, two side by side (``compare``), or a film."""
-    data = json.dumps(document(looks, title=title, kind=kind), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    held = printable(data).replace("<", "\\u003c")  # so that no text can close the script element
-    body = (
-        f'<main id="look" class="look"><h1>{html.escape(printable(title))}</h1><p class="note">{_NO_SCRIPT}</p></main>\n'
-        f'<script type="application/json" id="look-data">{held}</script>\n<script type="module">\n{one_script()}</script>'
-    )
-    return html_document(title=title, body=body, style=static("look.css"), scripts=True)
+    data = document(looks, title=title, kind=kind)
+    return drawn_document("look", data, title=title, script=one_script(), style=static("look.css"))
 
 
 def notebook(look: Look) -> str:

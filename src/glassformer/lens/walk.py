@@ -8,7 +8,6 @@ the part.
 
 from __future__ import annotations
 
-import html
 import inspect
 import itertools
 import json
@@ -22,8 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from glassformer.figures.html_document import html_document
-from glassformer.figures.save import printable
+from glassformer.figures.html_document import drawn_document
 from glassformer.foundation.errors import BadArgument
 from glassformer.lens.capture import Place, Places, hidden_mask, quiet
 from glassformer.lens.look import Look
@@ -231,14 +229,7 @@ def code_of(network: nn.Module, name: str) -> dict[str, Any]:
 
 def render_walk(look: Look, position: int = -1) -> str:
     """One self-contained page."""
-    document = walk(look, position)
-    data = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    held = printable(data).replace("<", "\\u003c")
     title = f"One token through the model: {look.name}" if look.name else "One token through the model"
     script = re.sub(r"^export ", "", static("walk.js"), flags=re.MULTILINE)
-    body = (
-        f'<main class="walk" id="walk"><h1>{html.escape(printable(title))}</h1></main>\n'
-        f'<script type="application/json" id="walk-data">{held}</script>\n<script type="module">\n{script}\n'
-        'drawWalk(document.getElementById("walk"), JSON.parse(document.getElementById("walk-data").textContent));</script>'
-    )
-    return html_document(title=title, body=body, style=static("walk.css"), scripts=True)
+    script += '\ndrawWalk(document.getElementById("walk"), JSON.parse(document.getElementById("walk-data").textContent));'
+    return drawn_document("walk", walk(look, position), title=title, script=script, style=static("walk.css"))

@@ -2,14 +2,15 @@
 
 A key's index is its position; queries stand at ``position_ids_BT``. The causal mask (a query sees the keys up to its own
 position) then also hides the unused part of a KV cache, whatever each row's length. Further masks: padding, a window, a
-prefix that everyone sees, and several documents in one row.
+prefix that everyone sees, and several documents in one row. With it travel the memory of a source and the parts' own losses.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import final
 
 import torch
 from torch import Tensor
@@ -17,8 +18,47 @@ from torch import Tensor
 from glassformer.foundation.errors import UsageError
 from glassformer.model.attention import causal_mask
 from glassformer.model.dropout import DropoutMasks
-from glassformer.model.memory import Memory
-from glassformer.model.own_losses import OwnLosses
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """The encoder's vectors [B, S, D]. ``padding_BS``: True at padding, None where there is none.
+
+    ``stored``: by layer, the keys and values that cross-attention made of the vectors, where they are stored for further passes
+    (``keep``).
+    """
+
+    vectors_BSD: Tensor
+    padding_BS: Tensor | None = None
+    keep: bool = False
+    stored: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        return len(self.vectors_BSD)
+
+    def for_rows(self, rows: int) -> Memory:
+        """The same for ``rows`` rows of targets: one source for all of them, or each for as many neighbours (beams)."""
+        if rows == self.rows:
+            return self
+
+        def repeated(tensor: Tensor) -> Tensor:
+            return tensor.expand(rows, *tensor.shape[1:]) if self.rows == 1 else tensor.repeat_interleave(rows // self.rows, 0)
+
+        stored = {layer: (repeated(keys), repeated(values)) for layer, (keys, values) in self.stored.items()}
+        padding_BS = None if self.padding_BS is None else repeated(self.padding_BS)
+        return replace(self, vectors_BSD=repeated(self.vectors_BSD), padding_BS=padding_BS, stored=stored)
+
+
+@final
+class OwnLosses:
+    """The weighted sums of one pass, by name; those of all layers together."""
+
+    def __init__(self) -> None:
+        self.sums: dict[str, Tensor] = {}
+
+    def add(self, name: str, sum_of_tokens: Tensor) -> None:
+        self.sums[name] = self.sums[name] + sum_of_tokens if name in self.sums else sum_of_tokens
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,9 +18,8 @@ from torch import Tensor, nn
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.registry import Slot, VariantConfig
 from glassformer.foundation.seeds import derive_seed
+from glassformer.model.attention_context import Memory, OwnLosses
 from glassformer.model.dims import Dims
-from glassformer.model.memory import Memory
-from glassformer.model.own_losses import OwnLosses
 
 if TYPE_CHECKING:
     from glassformer.model.accounting import Cost
@@ -172,3 +171,4 @@ class NetworkConfig(VariantConfig):
 
 
 MODELS: Slot[NetworkConfig] = Slot("model", "the network that is trained", "glassformer.networks")
+MODELS.default("transformer")  # what settings without a kind are, whether or not a recipe was imported before

@@ -1,7 +1,8 @@
 """The interfaces of a model's parts: positions, mixer, merge, norm, feed-forward, block, stack, head; and their slots.
 
 A variant is one file in the slot's package: a config (choices; counts its parameters and FLOPs) above the module it
-builds. FLOPs are those of matrix products in one forward pass of the reference implementation, as torch's counter counts them.
+builds. What leaves a slot empty (``none``) stands at the end of this file. FLOPs are those of matrix products in one forward
+pass of the reference implementation, as torch's counter counts them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, final
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -87,7 +88,7 @@ class PositionsConfig(PartConfig):
     """"embedding", "rotation", "bias" or "nothing". A mixer without it in ``accepts_positions`` refuses the combination."""
 
     def build(self, dims: Dims) -> Positions:
-        raise NotImplementedError
+        return Positions()
 
 
 class Mixer(nn.Module, ABC):
@@ -154,7 +155,7 @@ class QueryKeyConfig(PartConfig):
     """A slot inside softmax attention. Queries have ``dims.heads`` heads, keys have ``dims.kv_heads``."""
 
     def build(self, dims: Dims) -> QueryKeyMap:
-        raise NotImplementedError
+        return QueryKeyMap()
 
 
 class ValueMap(nn.Module):
@@ -169,7 +170,7 @@ class ValueConfig(PartConfig):
     """A slot inside softmax attention. Values have ``dims.kv_heads`` heads."""
 
     def build(self, dims: Dims) -> ValueMap:
-        raise NotImplementedError
+        return ValueMap()
 
 
 class ScoreMap(nn.Module):
@@ -183,7 +184,7 @@ class ScoreConfig(PartConfig):
     """A slot inside softmax attention."""
 
     def build(self, dims: Dims) -> ScoreMap:
-        raise NotImplementedError
+        return ScoreMap()
 
 
 class Normaliser(nn.Module):
@@ -216,7 +217,7 @@ class OutputConfig(PartConfig):
     """A slot inside softmax attention."""
 
     def build(self, dims: Dims) -> HeadOutput:
-        raise NotImplementedError
+        return HeadOutput()
 
 
 class Merge(nn.Module, ABC):
@@ -245,7 +246,7 @@ class NormConfig(PartConfig):
     """A normalisation of each token's vector."""
 
     def build(self, dims: Dims) -> nn.Module:
-        raise NotImplementedError
+        return nn.Identity()
 
 
 class Feedforward(nn.Module, ABC):
@@ -450,3 +451,48 @@ EMBEDDINGS: Slot[EmbeddingConfig] = Slot("model.embedding", "how ids become vect
 INITS: Slot[InitConfig] = Slot("model.init", "how weights start", "glassformer.model.inits")
 STACKS: Slot[StackConfig] = Slot("model.stack", "what travels between the layers", "glassformer.model.stacks")
 HEADS: Slot[HeadConfig] = Slot("model.head", "how logits are computed", "glassformer.model.heads")
+
+
+@POSITIONS.variant("none")
+@final
+class NoPositions(PositionsConfig):
+    """Nothing is added: only the causal mask gives order (Haviv et al. 2022)."""
+
+
+@CROSS.variant("none")
+@final
+class NoCross(CrossConfig):
+    """The decoder never sees the source: a language model of the targets. The checks report that it ignores its source."""
+
+    def build(self, dims: Dims) -> None:
+        return None
+
+
+@QUERY_KEY_MAPS.variant("none")
+@final
+class NoQueryKeyMap(QueryKeyConfig):
+    """Queries and keys as they are (Vaswani et al. 2017)."""
+
+
+@VALUE_MAPS.variant("none")
+@final
+class NoValueMap(ValueConfig):
+    """Values as they are (Vaswani et al. 2017)."""
+
+
+@SCORE_MAPS.variant("none")
+@final
+class NoScoreMap(ScoreConfig):
+    """Scores as they are (Vaswani et al. 2017)."""
+
+
+@OUTPUTS.variant("none")
+@final
+class NoHeadOutput(OutputConfig):
+    """The heads' outputs as they are (Vaswani et al. 2017)."""
+
+
+@NORMS.variant("none")
+@final
+class NoNorm(NormConfig):
+    """The vectors as they are: the ablation that removes normalisation."""

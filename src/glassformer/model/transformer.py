@@ -16,14 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.foundation.errors import ConfigError
-from glassformer.model.attention_context import AttentionContext
+from glassformer.model.attention_context import AttentionContext, Memory
 from glassformer.model.config import ModelConfig
 from glassformer.model.dims import Dims
 from glassformer.model.dropout import Dropout, DropoutMasks
 from glassformer.model.embedding import Embedding
 from glassformer.model.initialisation import initialise, keyed, start
 from glassformer.model.kv_cache import CachePlacement, KVCache, LayerCache, ModelCache, PartCaches, cache_of
-from glassformer.model.memory import Memory
 from glassformer.model.network import Network
 from glassformer.model.slots import (
     Block,
@@ -95,7 +94,7 @@ class Transformer(Network):
         dims = config.dims(vocabulary, outputs)
         incompatibility = config.head.incompatibility(dims)
         if incompatibility:
-            raise ConfigError(incompatibility)
+            raise ConfigError(incompatibility, reason="incompatible-parts")
         self.config, self.dims, self._cross = config, dims, cross
         self.embedding = keyed(config.embedding.build(dims), "embedding") if embedding is None else embedding
         self.positions = self._positions()
@@ -189,7 +188,10 @@ class Transformer(Network):
         ``memory``: what an encoder made of the sources, for a decoder that attends to them.
         """
         if ids_BT.shape[1] > self.dims.context:
-            raise ConfigError(f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.")
+            raise ConfigError(
+                f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.",
+                reason="text-too-long",
+            )
         if cache is not None and not cache.rewinds and not (key_padding_mask_BS is None and document_ids_BS is None):
             raise ConfigError(
                 "This model's cache (of a window or a recurrence) holds one text a row, without padding or documents; "
@@ -239,7 +241,9 @@ class Transformer(Network):
     def _with_segments(self, x_BTD: Tensor, segments_BT: Tensor | None) -> Tensor:
         if self.segments is None:
             if segments_BT is not None:
-                raise ConfigError("This model has no segments; set model.segments=2, or pass no segments.")
+                raise ConfigError(
+                    "This model has no segments; set model.segments=2, or pass no segments.", reason="no-segments"
+                )
             return x_BTD
         return x_BTD + (self.segments.weight[0] if segments_BT is None else self.segments(segments_BT))
 

@@ -12,8 +12,6 @@ from typing import Any
 
 import torch
 
-from glassformer.data.config import NO_DATA
-from glassformer.data.disk_cache import cache_folder, cached_folder
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError, DataError
 from glassformer.foundation.files import sha256_of_file, whole_folder
@@ -21,8 +19,8 @@ from glassformer.networks.pretrained_encoder import PretrainedConfig, Pretrained
 from glassformer.pretrained.adapter_export import head_layers
 from glassformer.pretrained.encoders import fingerprint_of_weights, folder_tokenizer, load_encoder
 from glassformer.pretrained.folders import CONFIG, is_folder, locate, read_config, read_tensors
+from glassformer.pretrained.importing import cached_import, write_imported
 from glassformer.pretrained.tuning.base import sizes_of
-from glassformer.runs.checkpoint import Checkpoint, save_checkpoint
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.weights import saved_tensors
 
@@ -53,7 +51,7 @@ def import_classifier(name: Path | str, out: Path) -> tuple[RunDirectory, Import
     """Writes a run to ``out``, whole or not at all."""
     RunDirectory(out).refuse_if_used()
     with whole_folder(out) as draft:
-        found = _write(RunDirectory(draft), locate(name), home=out)
+        found = _write(RunDirectory(draft), locate(name))
     return RunDirectory(out), found
 
 
@@ -61,15 +59,10 @@ def cached_classifier(name: Path | str) -> RunDirectory:
     """The same in the cache, keyed by content: for opening a folder without naming a run."""
     folder = locate(name).resolve()
     key = fingerprint(["classifier", 1, str(folder), sha256_of_file(folder / CONFIG), fingerprint_of_weights(folder)])
-    home = cache_folder() / "imported" / key
-
-    def make(draft: Path) -> None:
-        _write(RunDirectory(draft), folder, home=home)
-
-    return RunDirectory(cached_folder("imported", key, make, whole=lambda at: RunDirectory(at).exists()))
+    return cached_import(key, lambda directory, home: _write(directory, folder))
 
 
-def _write(directory: RunDirectory, folder: Path, *, home: Path) -> ImportedClassifier:
+def _write(directory: RunDirectory, folder: Path) -> ImportedClassifier:
     settings, tokenizer = read_config(folder), folder_tokenizer(str(folder))
     names = _label_names(settings, folder)
     kind = settings.get("problem_type") or ONE_LABEL
@@ -86,22 +79,12 @@ def _write(directory: RunDirectory, folder: Path, *, home: Path) -> ImportedClas
     )
     _take_head(network, folder)
     class_name = str(settings["architectures"][0])
-    directory.root.mkdir(parents=True, exist_ok=True)
-    tokenizer.save(directory.tokenizer_file)
-    save_checkpoint(directory, Checkpoint(step=0, model=saved_tensors(network)))
     source = {"folder": str(folder.resolve()), "class": class_name, "sha256": {"model.safetensors": loaded.sha256}}
     record = {"schema": 1, "labels": {name: name for name in names}, "reading": {}, "notes": []}
-    directory.write_environment({"imported": source, "outputs": len(names), "data": record})
-    directory.write_state("imported", step=0, steps=0)
-    directory.write_recipe(
-        {
-            "about": f"Imported from {folder.resolve().name} ({class_name}); not trained here.",
-            "data": {"set": NO_DATA},
-            "model": model,
-            "objective": "labels",
-            "training": {"steps": 1},
-        }
-    )
+    about = f"Imported from {folder.resolve().name} ({class_name}); not trained here."
+    environment = {"imported": source, "outputs": len(names), "data": record}
+    recipe = {"about": about, "model": model, "objective": "labels"}
+    write_imported(directory, recipe, environment, tokenizer, saved_tensors(network))
     return ImportedClassifier(class_name, names)
 
 
@@ -110,9 +93,13 @@ def _label_names(settings: dict[str, Any], folder: Path) -> tuple[str, ...]:
     try:
         named = {int(at): str(name) for at, name in stated.items()}
     except (AttributeError, ValueError):
-        raise DataError("id2label is not a mapping from numbers to names; correct it.", file=folder / CONFIG) from None
+        raise DataError(
+            "id2label is not a mapping from numbers to names; correct it.", file=folder / CONFIG, reason="bad-label-names"
+        ) from None
     if sorted(named) != list(range(len(named))) or len(set(named.values())) < len(named):
-        raise DataError("id2label does not name each label once, from 0 on; correct it.", file=folder / CONFIG)
+        raise DataError(
+            "id2label does not name each label once, from 0 on; correct it.", file=folder / CONFIG, reason="bad-label-names"
+        )
     return tuple(named[at] for at in range(len(named)))
 
 
@@ -125,5 +112,7 @@ def _take_head(network: PretrainedNetwork, folder: Path) -> None:
             there = tensors.get(f"{name}.{part}")
             if there is None or there.shape != own.shape:
                 found = "is missing" if there is None else f"has the shape {list(there.shape)}, not {list(own.shape)}"
-                raise DataError(f"the tensor {name}.{part} of the head {found}; fetch the folder again.", file=folder)
+                raise DataError(
+                    f"the tensor {name}.{part} of the head {found}; fetch the folder again.", file=folder, reason="bad-tensor"
+                )
             own.copy_(there)

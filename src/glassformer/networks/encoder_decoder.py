@@ -18,12 +18,11 @@ from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.machine import memory_bytes
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.accounting import Cost, PartCost, parts_of, saved_bytes
+from glassformer.model.attention_context import Memory, OwnLosses
 from glassformer.model.config import ModelConfig, entries
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.kv_cache import ModelCache
-from glassformer.model.memory import Memory
 from glassformer.model.network import MODELS, Network
-from glassformer.model.own_losses import OwnLosses
 from glassformer.model.slots import CROSS, CrossConfig
 from glassformer.model.transformer import Transformer
 

@@ -75,7 +75,7 @@ def export_onnx(
             reason="not-a-classifier",
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise RunError(f"{folder} is not empty; choose another folder for the export.")
+        raise RunError(f"{folder} is not empty; choose another folder for the export.", reason="folder-not-empty")
     network = network.cpu().eval()
     typed = pairs and network.takes_segments
     with whole_folder(folder) as draft:

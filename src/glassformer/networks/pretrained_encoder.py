@@ -97,14 +97,16 @@ class PretrainedConfig(NetworkConfig):
         kind = TOKENIZERS.parse(setting).kind
         raise ConfigError(
             f"tokenizer={kind} is not the tokenizer of model.folder={self.folder}, so its ids do not match the weights; leave "
-            f"tokenizer out, or give tokenizer={{file: {own['file']}}}."
+            f"tokenizer out, or give tokenizer={{file: {own['file']}}}.",
+            reason="other-tokenizer",
         )
 
     def build(self, vocabulary: int, *, outputs: int | None = None, seed: int) -> PretrainedNetwork:
         if outputs is None:
             raise ConfigError(
                 "model.kind=pretrained has a head for labels, but this objective scores tokens of the vocabulary; choose "
-                "objective: labels, or import the model with glassformer import."
+                "objective: labels, or import the model with glassformer import.",
+                reason="head-for-labels",
             )
         loaded = load_encoder(self.folder)
         with torch.random.fork_rng(devices=[]):  # torch draws random numbers for new layers before we initialise them
@@ -205,7 +207,10 @@ class PretrainedNetwork(Network):
     ) -> Tensor:
         """The encoder's last hidden states; with a prompt, its vectors come before those of the text."""
         if ids_BT.shape[1] > self.dims.context:
-            raise ConfigError(f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.")
+            raise ConfigError(
+                f"{ids_BT.shape[1]} tokens do not fit in model.context={self.dims.context}; give fewer at once.",
+                reason="text-too-long",
+            )
         seen_BT = torch.ones_like(ids_BT) if key_padding_mask_BS is None else (~key_padding_mask_BS).long()
         return self.reader(self.encoder, ids_BT, seen_BT, segments_BT if self._segments else None)
 
@@ -291,7 +296,7 @@ class PretrainedNetwork(Network):
         they are refused: transformers would open the folder with a random head.
         """
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise RunError(f"{folder} is not empty; choose another folder for the export.")
+            raise RunError(f"{folder} is not empty; choose another folder for the export.", reason="folder-not-empty")
         own, model_type = self.config.pool == "own", self.encoder.config.model_type  # type: ignore[union-attr]
         if not own and not bare:
             train = "train with model.pool=own, which has one, " if has_own_head(model_type) else ""  # type: ignore[arg-type]
@@ -328,11 +333,13 @@ def _refuse_misfits(config: PretrainedConfig, loaded: LoadedEncoder, sizes: Enco
     if vocabulary > rows:
         raise ConfigError(
             f"The tokenizer has {vocabulary} ids, but model.folder={config.folder} knows {rows}, so they do not match; "
-            "use the tokenizer.json that came with the weights."
+            "use the tokenizer.json that came with the weights.",
+            reason="other-tokenizer",
         )
     if config.causal:
         raise ConfigError(
-            "model.causal=true has no effect on model.kind=pretrained: its encoder sees every token; leave model.causal out."
+            "model.causal=true has no effect on model.kind=pretrained: its encoder sees every token; leave model.causal out.",
+            reason="encoder-is-not-causal",
         )
     needed = config.context + config.tuning.places()
     if needed > sizes.positions:
@@ -341,13 +348,15 @@ def _refuse_misfits(config: PretrainedConfig, loaded: LoadedEncoder, sizes: Enco
         remedy = f"model.context at most {room}" if room >= SHORTEST else "model.tuning.length and model.context smaller"
         raise ConfigError(
             f"model.context={config.context}{taken} need {needed} places, but {config.folder} has {sizes.positions}; "
-            f"make {remedy}."
+            f"make {remedy}.",
+            reason="too-few-places",
         )
     if not sees_ahead(loaded.encoder):
         raise ConfigError(
             f"model.folder={config.folder} ({type(loaded.encoder).__name__}) is causal: no token sees those "
-            "after it; labels are read off an encoder (BERT, RoBERTa, ...): choose one."
+            "after it; labels are read off an encoder (BERT, RoBERTa, ...): choose one.",
+            reason="not-an-encoder",
         )
     incompatibility = config.tuning.incompatibility(loaded.encoder, sizes)
     if incompatibility:
-        raise ConfigError(incompatibility)
+        raise ConfigError(incompatibility, reason="incompatible-parts")

@@ -18,7 +18,7 @@ from glassformer.evaluation.regression import (
     regression_tables,
 )
 from glassformer.evaluation.results import Baseline, Outcomes
-from glassformer.figures.scatter import true_and_predicted
+from glassformer.figures.predictions import true_and_predicted
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.metrics import Metric
 from glassformer.model.network import Network

@@ -108,7 +108,8 @@ def _table(block: Table) -> str:
 
 def _verdict(item: Verdict) -> str:
     before = _sentence(item.before + " " if item.before else "")
-    word = f'<span class="verdict {_word_class(item.verdict)}">{_text(item.verdict)}</span>'
+    kind = re.sub(r"[^a-z]+", "-", item.verdict.lower()).strip("-")
+    word = f'<span class="verdict {kind}">{_text(item.verdict)}</span>'
     return f"<li>{word} {before}<strong>{_text(item.name)}</strong> {_sentence(item.sentence)}</li>"
 
 
@@ -155,7 +156,3 @@ def _cell(cell: Cell) -> str:
 
 def _number_class(numeric: bool) -> str:
     return ' class="number"' if numeric else ""
-
-
-def _word_class(word: str) -> str:
-    return re.sub(r"[^a-z]+", "-", word.lower()).strip("-")

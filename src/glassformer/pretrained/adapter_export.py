@@ -114,7 +114,8 @@ def save_merged(network: Any, folder: Path, *, answers: Answers) -> str:
     if isinstance(network.reader, Prompt | Prefix):
         raise UsageError(
             f"model.tuning={network.config.tuning.kind} adds inputs that a plain folder cannot store; export it as an adapter "
-            "(without --merge)."
+            "(without --merge).",
+            reason="needs-adapter",
         )
     own = network.config.pool == "own"
     tensors = merged_tensors(network.encoder)
@@ -220,7 +221,9 @@ def _adapter(
     if isinstance(reader, Prefix):
         settings = {"peft_type": "PREFIX_TUNING", **added, "encoder_hidden_size": sizes.width, "prefix_projection": False}
         return {"prompt_embeddings": reader.prefix.detach()}, settings
-    raise UsageError(f"model.tuning={tuning.kind} has no adapter; export the run as a plain folder instead.")
+    raise UsageError(
+        f"model.tuning={tuning.kind} has no adapter; export the run as a plain folder instead.", reason="no-adapter"
+    )
 
 
 def head_layers(network: Any) -> dict[str, nn.Module]:
@@ -246,7 +249,7 @@ def _head_tensors(network: Any, answers: Answers) -> dict[str, Tensor]:
 
 def _save_head(network: Any, folder: Path, answers: Answers) -> None:
     if network.config.pool == "own":
-        raise ConfigError("the head of model.pool=own is part of the model's own files.")
+        raise ConfigError("the head of model.pool=own is part of the model's own files.", reason="head-in-own-files")
     _save(_head_tensors(network, answers), folder / HEAD)
     facts = {"pool": network.config.pool, "virtual": network.head.virtual, "labels": list(answers.names)}
     write_json(folder / HEAD_CONFIG, {**facts, "problem_type": answers.problem_type})

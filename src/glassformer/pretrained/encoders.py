@@ -53,7 +53,11 @@ def load_encoder(name: str) -> LoadedEncoder:
         encoder, found = _opened(transformers, folder)
     missing = [key for key in found["missing_keys"] if not key.startswith("pooler.")]
     if missing:
-        raise DataError(f"the weights lack {missing[0]} and {len(missing) - 1} more; fetch the folder again.", file=folder)
+        raise DataError(
+            f"the weights lack {missing[0]} and {len(missing) - 1} more; fetch the folder again.",
+            file=folder,
+            reason="tensor-missing",
+        )
     require_finite(encoder.state_dict(), folder)
     pooler = getattr(encoder, "pooler", None)
     if isinstance(pooler, nn.Module):
@@ -70,10 +74,11 @@ def _refuse_decoders(name: str, settings: Mapping[str, Any]) -> None:
     half = next((each for each in settings.get("architectures") or () if str(each).endswith("EncoderModel")), None)
     if half is not None:
         raise ConfigError(
-            f"model.folder={name} is one half of a model with a decoder ({half}), which is not supported; {wanted}: choose one."
+            f"model.folder={name} is one half of a model with a decoder ({half}), which cannot be used; {wanted}: choose one.",
+            reason="not-an-encoder",
         )
     if settings.get("is_encoder_decoder") or settings.get("is_decoder"):
-        raise ConfigError(f"model.folder={name} is a model with a decoder; {wanted}: choose one.")
+        raise ConfigError(f"model.folder={name} is a model with a decoder; {wanted}: choose one.", reason="not-an-encoder")
 
 
 def _opened(transformers: Any, folder: Path, attention: str = "sdpa") -> tuple[Any, Mapping[str, Any]]:
@@ -97,7 +102,7 @@ def _opened(transformers: Any, folder: Path, attention: str = "sdpa") -> tuple[A
         if attention == "sdpa" and "scaled_dot_product_attention" in str(error):
             return _opened(transformers, folder, "eager")
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(f"the model cannot be loaded ({first}).", file=folder) from error
+        raise DataError(f"the model cannot be loaded ({first}).", file=folder, reason="model-not-loadable") from error
 
 
 def folder_tokenizer(name: str) -> Tokenizer:
@@ -108,6 +113,7 @@ def folder_tokenizer(name: str) -> Tokenizer:
         raise DataError(
             "there is no tokenizer.json, so texts cannot be turned into the ids this model knows; fetch it with the model.",
             file=folder,
+            reason="no-tokenizer",
         )
     return load_tokenizer(file)
 

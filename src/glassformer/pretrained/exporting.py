@@ -20,10 +20,10 @@ from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.model.config import ModelConfig
 from glassformer.model.network import Network
 from glassformer.model.transformer import Transformer
-from glassformer.pretrained.architecture import Architecture, to_theirs
+from glassformer.pretrained.family import Family, families
 from glassformer.pretrained.folders import CONFIG, GENERATION_CONFIG, WEIGHTS
-from glassformer.pretrained.importing import ARCHITECTURES
 from glassformer.pretrained.tokenizer_conversion import TOKENIZER, TOKENIZER_CONFIG, config_of, document_of
+from glassformer.pretrained.translation_rules import to_theirs
 from glassformer.runs.directory import RunDirectory
 
 CARD = "README.md"
@@ -39,16 +39,17 @@ class Exported:
     notes: tuple[str, ...]
 
 
-def fitting_architecture(config: ModelConfig) -> Architecture:
+def fitting_architecture(config: ModelConfig) -> Family:
     """The transformers class that can represent every part; raises naming the obstacles of the nearest one."""
-    fitting = (architecture for architecture in ARCHITECTURES if architecture.reads_source == config.reads_source)
+    fitting = (architecture for architecture in families() if architecture.reads_source == config.reads_source)
     found = {architecture: architecture.objections(config) for architecture in fitting}
     nearest = min(found, key=lambda architecture: len(found[architecture]))
     if not found[nearest]:
         return nearest
     raise ConfigError(
         f"This model has no class in transformers: {'; '.join(found[nearest])}, which {nearest.name}, the nearest one, has no "
-        "place for; train a variant with parts of GPT-2, Llama, BERT, T5 or BART (docs/huggingface.md lists them)."
+        "place for; train a variant with parts of GPT-2, Llama, BERT, T5 or BART (docs/huggingface.md lists them).",
+        reason="no-class",
     )
 
 
@@ -66,7 +67,7 @@ def export(run: RunDirectory, model: Network, tokenizer: Tokenizer, folder: Path
     class_name = architecture.class_of(config)
     settings = {
         "architectures": [class_name],
-        "model_type": architecture.model_types[0],
+        "model_type": architecture.model_type,
         "vocab_size": model.dims.vocabulary,
         "dtype": "float32",
         **architecture.write(config, model.dims, tokenizer),
@@ -76,7 +77,7 @@ def export(run: RunDirectory, model: Network, tokenizer: Tokenizer, folder: Path
     weights = _prefixed(to_theirs(_tensors(model), architecture.rules(config, model.dims)), architecture, config)
     notes = _notes(config, tokenizer, class_name)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise RunError(f"{folder} is not empty; choose another folder for the export.")
+        raise RunError(f"{folder} is not empty; choose another folder for the export.", reason="folder-not-empty")
     with whole_folder(folder) as draft:
         save_file(weights, draft / WEIGHTS, metadata={"format": "pt"})
         write_json(draft / CONFIG, settings)
@@ -109,7 +110,7 @@ def _tensors(model: nn.Module) -> dict[str, Tensor]:
     return tensors
 
 
-def _prefixed(tensors: dict[str, Tensor], architecture: Architecture, config: ModelConfig) -> dict[str, Tensor]:
+def _prefixed(tensors: dict[str, Tensor], architecture: Family, config: ModelConfig) -> dict[str, Tensor]:
     """Adds the prefix of a class with a head; the head's own names have none."""
     if not architecture.class_of(config).endswith(("LMHeadModel", "ForCausalLM", "ForMaskedLM", "ForConditionalGeneration")):
         return tensors

@@ -24,7 +24,7 @@ from glassformer.foundation.yaml_text import read_yaml
 from glassformer.model.config import LISTS, ModelConfig
 from glassformer.model.dims import Dims
 from glassformer.model.network import MODELS
-from glassformer.pretrained.architecture import ACTIVATION_NAMES, ACTIVATIONS, Architecture, Rule, Settings, marks_of
+from glassformer.pretrained.translation_rules import ACTIVATION_NAMES, ACTIVATIONS, Rule, Settings, marks_of
 
 FOLDER = Path(__file__).with_name("families")
 ROPE = {"rope_theta": 10000.0, "partial_rotary_factor": 1.0}
@@ -36,6 +36,8 @@ VALUES = "value_embedding"
 OUTPUT = "output"
 """Not a setting but two, tie_word_embeddings and scale_decoder_outputs, and whether there is a matrix of the head (T5)."""
 OWN_HEAD = "lm_head.weight"
+PLACES = "places"
+"""Not a setting: max_position_embeddings without the rows before the first token's, pad_token_id + 1 of them (RoBERTa)."""
 ABSENT = object()
 """What a translation gives where our part has no such setting."""
 JOINS = ("kind", "encoder", "decoder", "embeddings", "cross")
@@ -66,6 +68,12 @@ def _head_name(head: Mapping[str, Any]) -> str:
     return names[head["kind"], head.get("bias") or head.get("scale")]
 
 
+def _number_before(number: int) -> int:
+    if number < 1:
+        raise KeyError("1 or more")
+    return number - 1
+
+
 TRANSLATIONS: dict[str, Translation] = {
     "same": Translation(lambda value: value, lambda value: value),
     "tied": Translation(lambda flag: "tied" if flag else "untied", {"tied": True, "untied": False}.__getitem__),
@@ -84,6 +92,8 @@ TRANSLATIONS: dict[str, Translation] = {
         }.__getitem__,
         _head_name,
     ),
+    "at_least_one": Translation(lambda value: value, lambda value: max(1, value)),
+    "next": Translation(lambda number: number + 1, _number_before),
     "inverse_root": Translation(lambda value: value**-0.5, lambda scale: _whole(round(scale**-2.0, 6))),
 }
 
@@ -143,15 +153,21 @@ class TensorEntry:
 
 
 @final
-class Family(Architecture):
-    """One table as an ``Architecture``."""
+class Family:
+    """One table. ``name``: the class of an export, unless ``class_of`` says otherwise; ``classes``: those that are read."""
 
     def __init__(self, file: Path) -> None:
         table = read_yaml(file)
-        self.name, self.model_types, self.prefix = table["class"], (table["model_type"],), table["prefix"]
-        self.classes = (self.name, table["bare"])
-        self.spare, self.unused = tuple(table.get("spare", ())), ()
-        self.parts, self.causal = {}, True
+        self.name, self.model_type = table["class"], table["model_type"]
+        self.prefix: str = table["prefix"]
+        """Of tensor names in a class with a head, absent in the bare model."""
+        self.classes = (self.name, table["bare"], *table.get("also", ()))
+        self.spare = tuple(table.get("spare", ()))
+        """Ends of the names of tensors that are no weights: masks, positions, rotations computed from the settings."""
+        self.unused = tuple(table.get("unused", ()))
+        """Beginnings of the names of weights that our model does not use; leaving them out is reported."""
+        self.heads: list[dict[str, Any]] = table.get("heads", [])
+        """Heads that a model of this family may have, each with the tensor by which it is known; the last without."""
         self.defaults: dict[str, Any] = table["settings"]
         self.only: dict[str, list[Any]] = table.get("only", {})
         self.recipe: dict[str, Any] = table["model"]
@@ -160,23 +176,30 @@ class Family(Architecture):
         self.tensors: dict[str, Any] = table["tensors"]
         self.in_layers: dict[str, Any] = table["layer_tensors"] if self.reads_source else {"": table["layer_tensors"]}
         self.layers_called: dict[str, str] = table["layers"] if self.reads_source else {"": table["layers"]}
-        self.repeats: list[str] = table.get("copies", [])
+        self.repeats: list[str] | dict[str, str] = table.get("copies", [])
+        """Names of tensors that some files hold twice: of the token table, or each with the name it is read by."""
 
     # -- settings -> our config
 
     def read(self, settings: Settings, tensors: Set[str]) -> dict[str, Any]:
+        """The ``model`` section of a recipe. Raises a ``DataError`` naming an unsupported setting."""
         for name, allowed in self.only.items():
             settings.must(name, *allowed)
         if OUTPUT in self.defaults:
             settings = Settings({**settings.values, OUTPUT: _output(settings, tensors)}, settings.file)
-        sides = {side: self._side(template, settings) for side, template in self.templates.items()}
+        head = next(({"head": one["head"]} for one in self.heads if one.get("tensor") in (None, *tensors)), {})
+        sides = {side: self._side({**template, **head}, settings) for side, template in self.templates.items()}
         values = sides[""] if not self.reads_source else self._joined(settings, **sides)
         try:
             unfit = self.objections(MODELS.parse(values))
         except ConfigError:
             return values  # whoever parses it again names the setting
         if unfit:
-            raise DataError(f"the settings ask for a model that cannot become ours: {'; '.join(unfit)}.", file=settings.file)
+            raise DataError(
+                f"the settings ask for a model that cannot become ours: {'; '.join(unfit)}.",
+                file=settings.file,
+                reason="bad-setting",
+            )
         return values
 
     def _side(self, template: dict[str, Any], settings: Settings) -> dict[str, Any]:
@@ -219,6 +242,9 @@ class Family(Architecture):
             return _window(settings, layer)
         if name == VALUES:
             return _values(settings.whole("n_layer", self.defaults["n_layer"]), layer)
+        if name == PLACES:
+            rows = self._setting("max_position_embeddings", settings, layer)
+            return rows - self._setting("pad_token_id", settings, layer) - 1
         if name in ROPE:
             return _rope(settings, name, self.defaults.get(name, ROPE[name]))
         default = self.defaults[name]
@@ -227,7 +253,7 @@ class Family(Architecture):
         if isinstance(default, bool):
             return settings.flag(name, default)
         if isinstance(default, int):
-            return settings.whole(name, default)
+            return settings.whole(name, default, least=0 if name == "pad_token_id" else 1)
         if isinstance(default, float):
             return settings.number(name, default)
         value = settings.values.get(name, default)
@@ -236,6 +262,7 @@ class Family(Architecture):
     # -- our config -> settings
 
     def objections(self, config: ModelConfig) -> list[str]:
+        """Why this class cannot represent a model of ours, one reason per part, as ``key=value is not ...``."""
         if config.reads_source != self.reads_source:
             return [f"model.kind={config.kind}"]
         captured, wrong = self._captured(config)
@@ -246,10 +273,17 @@ class Family(Architecture):
                     wrong.append(f"a bias of {re.sub(r'blocks[.][0-9]+[.]', '', entry.ours)}")
         return list(dict.fromkeys(wrong))
 
+    def class_of(self, config: ModelConfig) -> str:
+        """The class for a model of ours."""
+        return next((one["class"] for one in self.heads if one["head"]["kind"] == config.head.kind), self.name)
+
     def write(self, config: ModelConfig, dims: Dims, tokenizer: Tokenizer) -> dict[str, Any]:
+        """The settings of config.json without a suitable default."""
         captured, _ = self._captured(config)
         written = {name: allowed[0] for name, allowed in self.only.items() if allowed}
-        written |= {name: value for name, value in captured.items() if name not in (*ROPE, WINDOW, OUTPUT)}
+        written |= {name: value for name, value in captured.items() if name not in (*ROPE, WINDOW, OUTPUT, PLACES)}
+        if PLACES in captured:
+            written["max_position_embeddings"] = captured[PLACES] + captured["pad_token_id"] + 1
         pattern = "window_pattern" in self.defaults
         rope = {name: captured[name] for name in ROPE if name in captured}
         if rope:
@@ -266,7 +300,7 @@ class Family(Architecture):
                 "tie_word_embeddings": captured[OUTPUT] != "untied",
                 "scale_decoder_outputs": captured[OUTPUT] == "scaled",
             }
-        return {**written, **(_marks_of_pairs(tokenizer) if self.reads_source else marks_of(tokenizer))}
+        return {**(_marks_of_pairs(tokenizer) if self.reads_source else marks_of(tokenizer)), **written}
 
     def _captured(self, config: ModelConfig) -> tuple[dict[str, Any], list[str]]:
         """The settings that a model of ours stands for, and what has no place in this family."""
@@ -279,9 +313,19 @@ class Family(Architecture):
                 found: dict[str, Any] = {}
                 plain = _defaults_of(part, layer, template.keys())
                 whole = _whole_form(part, layer)
-                if "head" not in template:  # of an encoder, whose head nothing uses
-                    del whole["head"]
+                head = whole["head"] if "head" in template else whole.pop("head")  # of an encoder nothing uses it, or see below
                 _match(template, whole, plain, "model", found, wrong)
+                if self.heads:
+                    of_head = dict[str, Any]()
+                    fitting = [one["head"] for one in self.heads if one["head"]["kind"] == head["kind"]] or [
+                        self.heads[0]["head"]
+                    ]
+                    _match(fitting[0], head, None, "model.head", of_head, wrong)
+                    wrong += [
+                        f"model.head has another {name} than the layers"
+                        for name, value in of_head.items()
+                        if found.setdefault(name, value) != value
+                    ]
                 windows.append(found.pop(WINDOW, None))
                 if VALUES in found and (values := found.pop(VALUES)) != _values(config.layers, layer):
                     wrong.append(f"model.mixer.values={_shown(values)} in layer {layer}")
@@ -306,6 +350,7 @@ class Family(Architecture):
     # -- tensors
 
     def rules(self, config: ModelConfig, dims: Dims) -> list[Rule]:
+        """The mapping of our tensors to their names, without ``prefix``."""
         captured, shapes = self._captured(config)[0], _shapes(config, dims.vocabulary)
         rules, sides = [], _sides(config)
         for entry in self._entries(config):
@@ -320,7 +365,7 @@ class Family(Architecture):
             if weight not in shapes and not entry.always:
                 continue
             names = entry.parts(captured, ".weight")
-            shape = shapes.get(weight, torch.Size((dims.context,)))
+            shape = shapes.get(weight, torch.Size((dims.context if entry.ours == "positions.table" else 1,)))
             rows = _rows(shape[0] * shape[1] if len(shape) == 3 else shape[0], len(names), entry, part)
             layout: dict[str, Any] = {"heads": dims.heads if entry.heads_outside else 0, "turned_back": entry.turned_back}
             rules.append(Rule(weight, names, rows, entry.transposed, head_width=dims.head_width, **layout))
@@ -329,6 +374,9 @@ class Family(Architecture):
         return rules
 
     def copies(self, config: ModelConfig) -> dict[str, str]:
+        """Names of duplicates of a tensor in some files, and the name it is read by."""
+        if isinstance(self.repeats, dict):
+            return self.repeats
         head, table = (
             ("decoder.head.weight", "encoder.embedding.weight") if self.reads_source else ("head.weight", "embedding.weight")
         )

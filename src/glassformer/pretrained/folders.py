@@ -45,11 +45,19 @@ def locate(name: Path | str) -> Path:
     folder = Path(name).expanduser()
     if folder.is_dir():
         if not is_folder(folder):
-            raise DataError(f"there is no {CONFIG}, so this is not the folder of a Hugging Face model.", file=folder)
+            raise DataError(
+                f"there is no {CONFIG}, so this is not the folder of a Hugging Face model.",
+                file=folder,
+                reason="not-a-model-folder",
+            )
         return folder
     text = str(name)
     if folder.exists() or text.startswith((".", "/", "~")) or text.count("/") > 1:
-        raise DataError("is not a folder; give the folder of a Hugging Face model, or its name on the hub.", file=name)
+        raise DataError(
+            "is not a folder; give the folder of a Hugging Face model, or its name on the hub.",
+            file=name,
+            reason="not-a-model-folder",
+        )
     try:
         import huggingface_hub
     except ImportError as error:
@@ -67,7 +75,8 @@ def locate(name: Path | str) -> Path:
         reason = "the settings forbid the network (HF_HUB_OFFLINE)" if offline else of_error
         raise DataError(
             f"{text} is not a local folder, is not in the hub's cache, and cannot be fetched: {reason}; "
-            "give a folder instead (in a recipe: model.folder)."
+            "give a folder instead (in a recipe: model.folder).",
+            reason="not-fetched",
         ) from error
 
 
@@ -80,14 +89,16 @@ def read_document(file: Path) -> dict[str, Any]:
     """A JSON object of bounded size."""
     try:
         if file.stat().st_size > LARGEST_JSON:
-            raise DataError(f"is larger than {LARGEST_JSON >> 20} MiB, so it is not a settings file.", file=file)
+            raise DataError(
+                f"is larger than {LARGEST_JSON >> 20} MiB, so it is not a settings file.", file=file, reason="too-large"
+            )
         document = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise DataError(f"cannot be read ({error.strerror}).", file=file) from None
+        raise DataError(f"cannot be read ({error.strerror}).", file=file, reason="unreadable") from None
     except (ValueError, RecursionError) as error:
-        raise DataError(f"is not valid JSON ({error}); fetch it again.", file=file) from None
+        raise DataError(f"is not valid JSON ({error}); fetch it again.", file=file, reason="not-json") from None
     if not isinstance(document, dict):
-        raise DataError("is JSON but not an object; fetch it again.", file=file)
+        raise DataError("is JSON but not an object; fetch it again.", file=file, reason="not-json")
     return document
 
 
@@ -103,24 +114,33 @@ def weight_files(folder: Path) -> dict[Path, list[str] | None]:
             f"the weights are only in {pickles[0]}, a pickle, which could run code and is not read; save the "
             "model again as safetensors.",
             file=folder,
+            reason="only-pickles",
         )
     raise DataError(
-        f"there are no weights: neither {WEIGHTS} nor {INDEX}; fetch the model again with its weights.", file=folder
+        f"there are no weights: neither {WEIGHTS} nor {INDEX}; fetch the model again with its weights.",
+        file=folder,
+        reason="no-weights",
     )
 
 
 def _shards(folder: Path) -> dict[Path, list[str] | None]:
     index = read_document(folder / INDEX).get("weight_map")
     if not isinstance(index, dict) or not index or not all(isinstance(shard, str) for shard in index.values()):
-        raise DataError("has no weight_map from tensors to files; fetch it again.", file=folder / INDEX)
+        raise DataError("has no weight_map from tensors to files; fetch it again.", file=folder / INDEX, reason="damaged-index")
     found: dict[Path, list[str] | None] = {}
     for tensor, shard in index.items():
         if Path(shard).name != shard or not shard.endswith(".safetensors"):
             raise DataError(
-                f"names {shard!r} for {tensor}, which is not a safetensors file of this folder.", file=folder / INDEX
+                f"names {shard!r} for {tensor}, which is not a safetensors file of this folder.",
+                file=folder / INDEX,
+                reason="damaged-index",
             )
         if not (folder / shard).is_file():
-            raise DataError(f"names the file {shard} for {tensor}, but it is not in the folder; fetch it.", file=folder / INDEX)
+            raise DataError(
+                f"names the file {shard} for {tensor}, but it is not in the folder; fetch it.",
+                file=folder / INDEX,
+                reason="damaged-index",
+            )
         found[folder / shard] = [*(found.get(folder / shard) or []), tensor]
     return found
 
@@ -135,10 +155,14 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
                 names = set(stored.keys())
                 missing = [name for name in promised or () if name not in names]
                 if missing:
-                    raise DataError(f"the tensor {missing[0]} is not in it, though {INDEX} says so.", file=file)
+                    raise DataError(
+                        f"the tensor {missing[0]} is not in it, though {INDEX} says so.", file=file, reason="damaged-index"
+                    )
                 tensors.update((name, stored.get_tensor(name)) for name in sorted(names if promised is None else promised))
         except (SafetensorError, OSError, ValueError) as error:
-            raise DataError(f"cannot be read as safetensors ({error}); fetch it again.", file=file) from error
+            raise DataError(
+                f"cannot be read as safetensors ({error}); fetch it again.", file=file, reason="not-safetensors"
+            ) from error
     require_finite(tensors, folder)
     return tensors
 
@@ -161,4 +185,4 @@ def _refuse_foreign(file: Path) -> None:
         start = stream.read(9)
     length = struct.unpack("<Q", start[:8])[0] if len(start) == 9 else 0
     if not 2 <= length <= min(LARGEST_HEADER, file.stat().st_size - 8) or start[8:9] != b"{":
-        raise DataError("is not a safetensors file despite its name; nothing was read.", file=file)
+        raise DataError("is not a safetensors file despite its name; nothing was read.", file=file, reason="not-safetensors")

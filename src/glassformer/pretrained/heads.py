@@ -103,7 +103,8 @@ def build_head(
     known = "it is known for BERT, RoBERTa, ELECTRA and DistilBERT only"
     reason = "its folder has no weights of a pooler" if model_type == "bert" else known
     raise ConfigError(
-        f"model.pool=own is not available for this {model_type} model: {reason}; choose model.pool: mean or first."
+        f"model.pool=own is not available for this {model_type} model: {reason}; choose model.pool: mean or first.",
+        reason="no-own-head",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,7 @@ from glassformer.foundation.errors import ConfigError, DataError
 from glassformer.foundation.files import sha256_of_file, whole_folder
 from glassformer.model.config import ModelConfig
 from glassformer.model.network import MODELS
-from glassformer.pretrained.architecture import Architecture, Settings, to_ours
-from glassformer.pretrained.bert import BERT, RoBERTa
-from glassformer.pretrained.family import families
+from glassformer.pretrained.family import Family, families
 from glassformer.pretrained.folders import (
     CONFIG,
     GENERATION_CONFIG,
@@ -34,10 +32,10 @@ from glassformer.pretrained.folders import (
     weight_files,
 )
 from glassformer.pretrained.tokenizer_conversion import TOKENIZER_FILES, tokenizer_in
+from glassformer.pretrained.translation_rules import Settings, to_ours
 from glassformer.runs.checkpoint import Checkpoint, save_checkpoint
 from glassformer.runs.directory import RunDirectory
 
-ARCHITECTURES: tuple[Architecture, ...] = (*families(), BERT(), RoBERTa())
 OLD_NAMES = {".gamma": ".weight", ".beta": ".bias"}
 """How BERT's first files called the parts of a norm."""
 
@@ -47,7 +45,7 @@ class Pretrained:
     """The content of a folder as our config, tokenizer and weights (named as in a checkpoint), with notes on omissions."""
 
     folder: Path
-    architecture: Architecture
+    architecture: Family
     model: ModelConfig
     tokenizer: Tokenizer
     weights: Mapping[str, Tensor]
@@ -110,10 +108,10 @@ def _eos_token_ids(folder: Path, settings: Settings, rows: int) -> list[int]:
     return own or settings.token_ids("eos_token_id", rows)
 
 
-def architecture_of(settings: Settings) -> Architecture:
+def architecture_of(settings: Settings) -> Family:
     """The architecture of a config.json."""
     kind, classes = settings.values.get("model_type"), settings.values.get("architectures") or []
-    known = {model_type: architecture for architecture in ARCHITECTURES for model_type in architecture.model_types}
+    known = {architecture.model_type: architecture for architecture in families()}
     if kind not in known:
         raise settings.refusal("model_type", f"is a kind of model that cannot become ours; {', '.join(known)} can")
     architecture = known[str(kind)]
@@ -122,19 +120,22 @@ def architecture_of(settings: Settings) -> Architecture:
     return architecture
 
 
-def _config(architecture: Architecture, settings: Settings, theirs: Mapping[str, Tensor], context: int | None) -> ModelConfig:
+def _config(architecture: Family, settings: Settings, theirs: Mapping[str, Tensor], context: int | None) -> ModelConfig:
     values = architecture.read(settings, theirs.keys())
     if context is not None and context < values["context"]:
         if values["positions"]["kind"] == "learned":
-            raise ConfigError(f"context={context} would truncate the position table of {values['context']} rows; leave it out.")
+            raise ConfigError(
+                f"context={context} would truncate the position table of {values['context']} rows; leave it out.",
+                reason="context-of-table",
+            )
         values["context"] = context
     try:
         return MODELS.parse(values, at="model")
     except ConfigError as error:
-        raise DataError(f"the settings do not fit our model: {error}", file=settings.file) from error
+        raise DataError(f"the settings do not fit our model: {error}", file=settings.file, reason="bad-setting") from error
 
 
-def _plain_names(tensors: Mapping[str, Tensor], architecture: Architecture) -> dict[str, Tensor]:
+def _plain_names(tensors: Mapping[str, Tensor], architecture: Family) -> dict[str, Tensor]:
     """The weights by the names of the bare model, without computed buffers."""
     found: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
@@ -147,7 +148,7 @@ def _plain_names(tensors: Mapping[str, Tensor], architecture: Architecture) -> d
 
 
 def _fitted(
-    folder: Path, architecture: Architecture, config: ModelConfig, tokenizer: Tokenizer, theirs: Mapping[str, Tensor]
+    folder: Path, architecture: Family, config: ModelConfig, tokenizer: Tokenizer, theirs: Mapping[str, Tensor]
 ) -> Pretrained:
     model = config.shapes(tokenizer.size)
     expected = {name: parameter.shape for name, parameter in model.named_parameters()}
@@ -155,16 +156,20 @@ def _fitted(
     try:
         weights = to_ours(theirs, rules, expected)
     except DataError as error:
-        raise DataError(str(error), file=folder) from error
+        raise DataError(str(error), file=folder, reason=error.reason) from error
     for copy, original in architecture.copies(config).items():
         if copy in theirs and original in theirs and not torch.equal(theirs[copy], theirs[original]):
-            raise DataError(f"the tensor {copy} differs from {original}, which {CONFIG} says it is.", file=folder)
+            raise DataError(
+                f"the tensor {copy} differs from {original}, which {CONFIG} says it is.", file=folder, reason="copy-differs"
+            )
     used = {name for rule in rules for name in rule.theirs} | architecture.copies(config).keys()
     left = sorted(theirs.keys() - used)
     strange = [name for name in left if not name.startswith(architecture.unused)]
     if strange or (left and not architecture.unused):
         raise DataError(
-            f"the tensor {(strange or left)[0]} has no place in {architecture.class_of(config)} as ours.", file=folder
+            f"the tensor {(strange or left)[0]} has no place in {architecture.class_of(config)} as ours.",
+            file=folder,
+            reason="tensor-without-place",
         )
     notes = [f"Left out, because no score of ours depends on it: {', '.join(left)}."] if left else []
     if config.head.kind in ("pooled", "tied") and not config.causal:
@@ -192,27 +197,41 @@ def cached_run(name: Path | str) -> RunDirectory:
     weights = [[file.name, sha256_of_file(file)] for file in weight_files(folder)]
     key = fingerprint([2, read_config(folder), weights, beside, ModelConfig.model_json_schema()["properties"]])
 
-    def make(draft: Path) -> None:
-        write_run(RunDirectory(draft), read_pretrained(folder), home=cache_folder() / "imported" / key)
+    return cached_import(key, lambda directory, home: write_run(directory, read_pretrained(folder), home=home))
 
-    return RunDirectory(cached_folder("imported", key, make, whole=lambda at: RunDirectory(at).exists()))
+
+def cached_import(key: str, write: Callable[[RunDirectory, Path], Any]) -> RunDirectory:
+    """The run of a key in the cache; ``write`` makes it, given its folder for now and the one where it will live."""
+    home = cache_folder() / "imported" / key
+    made = cached_folder(
+        "imported", key, lambda draft: write(RunDirectory(draft), home), whole=lambda at: RunDirectory(at).exists()
+    )
+    return RunDirectory(made)
 
 
 def write_run(directory: RunDirectory, found: Pretrained, *, home: Path) -> None:
     """The files of the run. ``home`` is where they will live."""
+    recipe = {
+        "about": f"Imported from {found.folder.resolve().name} ({found.architecture.class_of(found.model)}); not trained "
+        "here: give data and training to go on from it with init_from.",
+        "tokenizer": {"kind": "file", "file": str(RunDirectory(home.resolve()).tokenizer_file)},
+        "model": found.model.to_dict(),
+        "objective": "translate" if found.model.reads_source else "next-token" if found.model.causal else "masked",
+    }
+    write_imported(directory, recipe, {"imported": found.record(), "outputs": None}, found.tokenizer, found.weights)
+
+
+def write_imported(
+    directory: RunDirectory,
+    recipe: Mapping[str, Any],
+    environment: dict[str, Any],
+    tokenizer: Tokenizer,
+    weights: Mapping[str, Tensor],
+) -> None:
+    """A run that was not trained here: its weights as a checkpoint of step 0, its tokenizer, a recipe without data."""
     directory.root.mkdir(parents=True, exist_ok=True)
-    found.tokenizer.save(directory.tokenizer_file)
-    save_checkpoint(directory, Checkpoint(step=0, model=found.weights))
-    directory.write_environment({"imported": found.record(), "outputs": None})
+    tokenizer.save(directory.tokenizer_file)
+    save_checkpoint(directory, Checkpoint(step=0, model=weights))
+    directory.write_environment(environment)
     directory.write_state("imported", step=0, steps=0)
-    directory.write_recipe(
-        {
-            "about": f"Imported from {found.folder.resolve().name} ({found.architecture.class_of(found.model)}); not trained "
-            "here: give data and training to go on from it with init_from.",
-            "data": {"set": NO_DATA},
-            "tokenizer": {"kind": "file", "file": str(RunDirectory(home.resolve()).tokenizer_file)},
-            "model": found.model.to_dict(),
-            "objective": "translate" if found.model.reads_source else "next-token" if found.model.causal else "masked",
-            "training": {"steps": 1},
-        }
-    )
+    directory.write_recipe({**recipe, "data": {"set": NO_DATA}, "training": {"steps": 1}})

@@ -45,9 +45,13 @@ def tokenizer_in(folder: Path) -> Tokenizer:
         if (folder / "vocab.txt").is_file():
             return _of_pieces(folder)
     except (RunError, OSError, ValueError) as error:
-        raise DataError(f"the files of the tokenizer cannot be read ({error}).", file=folder) from error
+        raise DataError(
+            f"the files of the tokenizer cannot be read ({error}).", file=folder, reason="tokenizer-unreadable"
+        ) from error
     raise DataError(
-        f"there is no readable tokenizer: no {TOKENIZER}, no vocab.json with merges.txt, no vocab.txt.", file=folder
+        f"there is no readable tokenizer: no {TOKENIZER}, no vocab.json with merges.txt, no vocab.txt.",
+        file=folder,
+        reason="no-tokenizer",
     )
 
 
@@ -97,7 +101,10 @@ def document_of(tokenizer: Tokenizer) -> dict[str, Any]:
         return _characters_document(tokenizer)
     if isinstance(tokenizer, WordTokenizer):
         return _words_document(tokenizer)
-    raise ConfigError(f"tokenizer={tokenizer.kind} has no Hugging Face format; export a run with another tokenizer.")
+    raise ConfigError(
+        f"tokenizer={tokenizer.kind} has no Hugging Face format; export a run with another tokenizer.",
+        reason="tokenizer-not-exported",
+    )
 
 
 def config_of(tokenizer: Tokenizer, document: dict[str, Any], context: int) -> dict[str, Any]:
@@ -163,7 +170,8 @@ def _marked_document(tokenizer: MarkedTokenizer) -> dict[str, Any]:
     if taken:
         raise ConfigError(
             f"The mark {taken[0]} is a token of the text's own tokenizer, too, and a tokenizer.json can hold it once; train "
-            "with a tokenizer that does not have it."
+            "with a tokenizer that does not have it.",
+            reason="mark-taken",
         )
     document = {**inner, "added_tokens": [*(inner.get("added_tokens") or []), *marks]}
     if PAIR_START in tokenizer.marks:  # a source is read with its end

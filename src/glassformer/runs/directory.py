@@ -219,10 +219,10 @@ class RunDirectory:
 
     def timings(self) -> list[dict[str, Any]]:
         """Time breakdowns by process, oldest first; empty in imported runs."""
-        return list(self._timing()["starts"]) if self.timing_file.is_file() else []
-
-    def _timing(self) -> dict[str, Any]:
-        return _checked(read_json_object(self.timing_file, "starts", most=MOST_BYTES), {"starts": list}, self.timing_file)
+        if not self.timing_file.is_file():
+            return []
+        document = read_json_object(self.timing_file, "starts", most=MOST_BYTES)
+        return list(_checked(document, {"starts": list}, self.timing_file)["starts"])
 
     def add_note(self, text: str) -> None:
         """Adds a user's note, with its time."""

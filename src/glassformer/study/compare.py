@@ -21,14 +21,13 @@ from glassformer.foundation.runtime import choose_device
 from glassformer.recipe import Recipe, Source
 from glassformer.runs.callbacks import Callback, callbacks_of
 from glassformer.study.directory import StudyDirectory
-from glassformer.study.multi_set_study import SetStudy
 from glassformer.study.planning.plan import StudyPlan
 from glassformer.study.planning.planned_study import PlannedStudy, plan_studies, rate_of_sizes
 from glassformer.study.running.executors.base import Executor, InlineExecutor
 from glassformer.study.running.executors.local import PER_GPU, LocalExecutor
 from glassformer.study.running.study_runner import StudyRunner
 from glassformer.study.running.trial_store import TrialStore
-from glassformer.study.size_study import SizeStudy
+from glassformer.study.several_studies import SetStudy, SizeStudy
 from glassformer.study.study import Study
 from glassformer.training.parallel.launch import number_of_processes
 from glassformer.training.parallel.tree import is_power_of_two

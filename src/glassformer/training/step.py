@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from glassformer.data.batches import Batch
 from glassformer.foundation.runtime import Runtime, seed_torch
 from glassformer.foundation.seeds import derive_seed
+from glassformer.model.attention_context import OwnLosses
 from glassformer.model.network import Network
-from glassformer.model.own_losses import OwnLosses
 from glassformer.training.config import TrainingConfig
 from glassformer.training.optimizer_set import OptimizerSet
 from glassformer.training.parallel.group import ALONE, Processes

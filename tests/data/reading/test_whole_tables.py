@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from tests.refusals import refused
 
-from glassformer.data.reading.tables import Layout
-from glassformer.data.reading.whole_tables import WholeTable, table_writer
+from glassformer.data.reading.tables import Layout, WholeTable, table_writer
 from glassformer.foundation.errors import DataError
 
 ROWS: list[dict[str, Any]] = [

@@ -82,5 +82,5 @@ def test_what_cannot_be_is_a_sentence(tmp_path):
         ({"marks": ["x"]}, "cannot be made"),
     ):
         file.write_text(json.dumps({"glassformer_tokenizer": "marked", "schema": 1, "settings": settings}))
-        with pytest.raises(DataError, match=rule):
+        with refused(DataError, "bad-settings", rule):
             load_tokenizer(file)

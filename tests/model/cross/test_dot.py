@@ -8,10 +8,9 @@ from tests.refusals import refused
 
 from glassformer.foundation.errors import UsageError
 from glassformer.model.attention import attend, split_heads
-from glassformer.model.attention_context import AttentionContext
+from glassformer.model.attention_context import AttentionContext, Memory
 from glassformer.model.cross.dot import DotCross, DotCrossConfig
 from glassformer.model.dims import Dims
-from glassformer.model.memory import Memory
 from glassformer.model.slots import Positions
 
 B, T, S, D, H = 2, 5, 7, 12, 3

@@ -11,12 +11,11 @@ from tests.refusals import refused
 
 from glassformer.checks.check import check_model
 from glassformer.foundation.errors import ConfigError
-from glassformer.model.attention_context import AttentionContext
+from glassformer.model.attention_context import AttentionContext, OwnLosses
 from glassformer.model.config import ModelConfig
 from glassformer.model.dims import Dims
 from glassformer.model.feedforwards.experts import Experts, ExpertsConfig
 from glassformer.model.initialisation import initialise, keyed
-from glassformer.model.own_losses import OwnLosses
 from glassformer.model.transformer import build_model
 
 DIMS = Dims(width=6, heads=2, layers=2, context=5, vocabulary=7)

@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from glassformer.model.attention_context import OwnLosses
 from glassformer.model.config import ModelConfig
-from glassformer.model.own_losses import OwnLosses
 from glassformer.model.transformer import build_model
 
 SIZES = {"width": 12, "heads": 3, "layers": 1, "context": 7, "head": {"kind": "ahead", "tokens": 3, "weight": 0.5}}

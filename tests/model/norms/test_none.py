@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 
 from glassformer.model.dims import Dims
-from glassformer.model.norms.none import NoneConfig
+from glassformer.model.slots import NoNorm
 
 DIMS = Dims(width=3, heads=1, layers=1, context=5, vocabulary=7)
 
 
 def test_nothing_happens() -> None:
     x = torch.randn(2, 5, 3)
-    norm = NoneConfig().build(DIMS)
+    norm = NoNorm().build(DIMS)
     assert norm(x) is x
-    assert NoneConfig().parameters(DIMS) == len(list(norm.parameters())) == 0
+    assert NoNorm().parameters(DIMS) == len(list(norm.parameters())) == 0

@@ -14,7 +14,7 @@ import glassformer as gf
 from glassformer.data.config import DataConfig
 from glassformer.data.labels.labelled_texts import load_labels
 from glassformer.foundation.errors import ConfigError
-from glassformer.model.own_losses import OwnLosses
+from glassformer.model.attention_context import OwnLosses
 from glassformer.networks import pretrained_encoder
 from glassformer.networks.pretrained_encoder import PretrainedConfig
 from glassformer.objectives.labels import LabelsConfig

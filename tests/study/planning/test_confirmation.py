@@ -9,7 +9,7 @@ from tests.refusals import refused
 
 from glassformer.foundation.errors import ConfigError, GlassformerError, UsageError
 from glassformer.study.compare import compare
-from glassformer.study.planning.confirmation import confirmation, winner
+from glassformer.study.planning.planned_study import confirmation, winner
 from glassformer.study.planning.variant_facts import VariantBook
 from glassformer.study.study import Study
 
@@ -88,7 +88,7 @@ def found(made_up, recipe, tmp_path, monkeypatch):
 
 
 def test_without_a_test_text_nothing_is_begun(found, tmp_path):
-    with pytest.raises(GlassformerError, match="test"):
+    with refused(GlassformerError, "no-such-split"):
         compare(None, confirm=found().folder, on="inline")
     assert not list((tmp_path / "found-confirmed").rglob("*.*ml"))
 

@@ -100,7 +100,7 @@ class TestVary:
             parse_vary([text])
 
     def test_broken_yaml_is_refused(self):
-        with pytest.raises(ConfigError, match="--vary"):
+        with refused(ConfigError, "invalid-yaml"):
             parse_vary(["model.mixer={kind: dot"])
 
 
@@ -149,7 +149,7 @@ class TestFromFlags:
             plan_from_flags("r", ["model.positions=learned"], resolve)
 
     def test_a_key_that_does_not_exist(self):
-        with pytest.raises(ConfigError, match=r"no key 'model\.widht'"):
+        with refused(ConfigError, "unknown-key", "'model.widht'"):
             plan_from_flags("r", ["model.widht=64"], resolve)
 
     def test_the_seed_cannot_be_varied(self):
@@ -212,40 +212,42 @@ class TestSeedsAndLooks:
         assert plan(looks=[6, 16], max_seeds=16).rules().looks == (6, 16)
 
     @pytest.mark.parametrize(
-        ("settings", "sentence"),
+        ("settings", "reason", "named"),
         [
-            ({"seeds": 1}, "seeds=1: one seed cannot show the noise"),
-            ({"seeds": 0}, "seeds=0"),
-            ({"looks": [6, 6]}, "rising numbers of seeds"),
-            ({"looks": [4, 8]}, "The first look is at 4 seeds"),
-            ({"looks": [6, 8], "max_seeds": 12}, "max_seeds=12 must be the last look"),
-            ({"looks": [6, 8], "seeds": 7}, "seeds=7 is not the first of looks"),
-            ({"seeds": 9, "max_seeds": 8}, "max_seeds=8 must be the last look"),
-            ({"margin": 0.0}, "margin=0.0 is not accepted"),
-            ({"alpha": 0.9}, "alpha=0.9 is not accepted"),
-            ({"changes": []}, "changes is empty and there is no tune"),
-            ({"changes": [{"name": "a", "set": {}}]}, "changes.0.set="),
-            ({"changes": [{"name": "a", "sett": {"model.width": 3}}]}, "There is no key 'changes.0.sett'. Did you mean 'set'"),
-            ({"changes": ["alibi"]}, "changes.0 must be a mapping"),
-            ({"changes": "alibi"}, "changes='alibi' is not accepted"),
-            ({"changes": [{"name": "base", "set": {"model.width": 3}}]}, "no change may be called 'base'"),
+            ({"seeds": 1}, "one-seed", "seeds=1"),
+            ({"seeds": 0}, "one-seed", "seeds=0"),
+            ({"looks": [6, 6]}, "looks-not-rising", "seeds"),
+            ({"looks": [4, 8]}, "first-look-too-early", "4 seeds"),
+            ({"looks": [6, 8], "max_seeds": 12}, "max-seeds-not-last-look", "max_seeds=12"),
+            ({"looks": [6, 8], "seeds": 7}, "seeds-not-first-look", "seeds=7"),
+            ({"seeds": 9, "max_seeds": 8}, "max-seeds-not-last-look", "max_seeds=8"),
+            ({"margin": 0.0}, "bad-value", "margin=0.0"),
+            ({"alpha": 0.9}, "bad-value", "alpha=0.9"),
+            ({"changes": []}, "no-changes", "changes"),
+            ({"changes": [{"name": "a", "set": {}}]}, "bad-value", "changes.0.set="),
+            ({"changes": [{"name": "a", "sett": {"model.width": 3}}]}, "missing-key", "'changes.0.sett'"),
+            ({"changes": ["alibi"]}, "not-a-mapping", "changes.0"),
+            ({"changes": "alibi"}, "bad-value", "changes='alibi'"),
+            ({"changes": [{"name": "base", "set": {"model.width": 3}}]}, "change-called-base", "'base'"),
             (
                 {"changes": [{"name": "a", "set": {"model.width": w}} for w in (3, 4)]},
-                "'a' names more than one change",
+                "name-used-twice",
+                "'a'",
             ),
             (
                 {"design": "bank"},
-                "design=bank compares changes with stored runs of the baseline, but bank=[] names fewer than 2",
+                "bank-too-small",
+                "bank=[]",
             ),
-            ({"marginn": 0.1}, "Did you mean 'margin'"),
+            ({"marginn": 0.1}, "unknown-key", "'margin'"),
         ],
     )
-    def test_what_cannot_be_judged_is_refused(self, settings, sentence):
-        with pytest.raises(ConfigError, match=re.escape(sentence)):
+    def test_what_cannot_be_judged_is_refused(self, settings, reason, named):
+        with refused(ConfigError, reason, named):
             plan(**settings)
 
     def test_an_unknown_metric_gets_the_nearest(self):
-        with pytest.raises(UnknownName, match="Did you mean 'loss'"):
+        with refused(UnknownName, "unknown-name", "'loss'"):
             plan(metric="los").judged  # noqa: B018
 
     def test_rules_are_the_plans(self):

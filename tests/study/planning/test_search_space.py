@@ -7,8 +7,7 @@ import pytest
 from tests.refusals import refused
 
 from glassformer.foundation.errors import ConfigError
-from glassformer.study.planning.plan import StudyPlan
-from glassformer.study.planning.search_space import Range, number_of_points, points_of
+from glassformer.study.planning.plan import Range, StudyPlan, number_of_points, points_of
 
 RATES = {"training.lr": Range(low=1e-5, high=1e-3), "training.batch_size": [32, 64]}
 

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from glassformer.runs.checkpoint import MANIFEST, MODEL, OPTIMIZER, STATE
+from glassformer.runs.checkpoint import MANIFEST, MODEL, OPTIMIZER, STATE, save_snapshot
 from glassformer.runs.directory import RunDirectory
-from glassformer.runs.film import save_snapshot
 from glassformer.web.processes import Processes
 from glassformer.web.security import TOKEN_HEADER
 from glassformer.web.server import make_app

@@ -120,25 +120,18 @@ def argmax(
     moved = largest_change(query.clone(), keys.clone(), values)
 
     numbers = {
-        "scores": scores.tolist(),
-        "output": hard.tolist(),
+        "scores": scores,
+        "output": hard,
         "wanted": wanted,
         "gradients": table,
         "largest_change_of_output": moved,
-        "temperature": temperatures.tolist(),
+        "temperature": temperatures,
         "query_gradient_by_temperature": sweep,
         "distance_to_argmax_by_temperature": away,
         "losses": losses,
     }
-    picture = {
-        "gradients": table,
-        "temperatures": temperatures,
-        "gradient_by_temperature": np.array(sweep),
-        "distance_by_temperature": np.array(away),
-        "losses": losses,
-    }
     paragraph = _paragraph(scores.numpy(), hard.numpy(), wanted, table, losses)
-    return Findings(numbers, paragraph, picture, settings={"n": len(keys), "d": keys.shape[1]})
+    return Findings(numbers, paragraph, settings={"n": len(keys), "d": keys.shape[1]})
 
 
 def _paragraph(

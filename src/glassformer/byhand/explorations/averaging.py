@@ -46,30 +46,21 @@ def averaging(*, n: int = 12, d: int = 16, beta: float = 8.0, seed: int = 0) -> 
     against_n = {name: [_leak(middle * directions(keys[:m])[name], keys[:m]) for m in sizes] for name in NAMES[:2]}
 
     numbers = {
-        "beta": betas.tolist(),
-        "error": {name: row.tolist() for name, row in errors.items()},
-        "leak": {name: row.tolist() for name, row in leaks.items()},
+        "beta": betas,
+        "error": errors,
+        "leak": leaks,
         "n": sizes,
-        "leak_by_n": {name: [float(x) for x in row] for name, row in against_n.items()},
+        "leak_by_n": against_n,
         "leak_by_n_at_beta": middle,
-        "length": lengths.tolist(),
-        "leak_by_length": {name: row.tolist() for name, row in at_length.items()},
+        "length": lengths,
+        "leak_by_length": at_length,
         "lead_per_length": {
             "k_a + k_b": math.sqrt(0.5),
             "k_a + k_b - others": 2 / math.sqrt(n),
             "widest lead": math.sqrt(0.5 + 1 / (n - 2)),
         },
     }
-    picture = {
-        "betas": betas,
-        "errors": errors,
-        "sizes": np.array(sizes, dtype=float),
-        "leaks_by_size": against_n,
-        "middle": middle,
-        "lengths": lengths,
-        "leaks_by_length": at_length,
-    }
-    return Findings(numbers, _paragraph(n, beta, errors), picture)
+    return Findings(numbers, _paragraph(n, beta, errors))
 
 
 def _leak(queries: Array, keys: Array) -> Array:

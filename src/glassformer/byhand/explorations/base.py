@@ -8,8 +8,9 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ParamSpec, final
 
 import numpy as np
@@ -28,13 +29,13 @@ P = ParamSpec("P")
 class Findings:
     """What the function of an exploration returns.
 
-    ``numbers`` are plain values; ``picture`` the arguments of its figure, ``NAME_figure`` of figures/byhand.py; ``settings``
-    those that differ from the ones it was called with.
+    ``numbers``: values and arrays; JSON has them as lists. Its figure, ``NAME_figure`` of figures/byhand.py, takes them, and
+    what is ``drawn`` besides. ``settings``: those that differ from the ones it was called with.
     """
 
-    numbers: dict[str, Any]
+    numbers: Mapping[str, Any]
     paragraph: str
-    picture: dict[str, Any]
+    drawn: Mapping[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
 
 
@@ -48,9 +49,9 @@ class Exploration(Result):
     settings: dict[str, Any]
     findings: Findings
 
-    @property
+    @cached_property
     def numbers(self) -> dict[str, Any]:
-        return self.findings.numbers
+        return {name: _plain(value) for name, value in self.findings.numbers.items()}
 
     @property
     def title(self) -> str:
@@ -72,8 +73,17 @@ class Exploration(Result):
     def figure(self) -> Figure:
         from glassformer.figures import byhand
 
-        draw: Callable[..., Figure] = getattr(byhand, f"{self.name.replace('-', '_')}_figure")
-        return draw(**self.findings.picture)
+        draw: Callable[[Mapping[str, Any]], Figure] = getattr(byhand, f"{self.name.replace('-', '_')}_figure")
+        return draw({**self.numbers, **self.findings.drawn})
+
+
+def _plain(value: Any) -> Any:
+    """An array as a list, and so those inside a mapping or a list."""
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 @dataclass(frozen=True)

@@ -34,11 +34,11 @@ def copying(*, n: int = 8, d: int = 16, beta: float = 20.0, seed: int = 0) -> Fi
     numbers = {
         "lead": lead,
         "widest_lead": margin.low,
-        "beta": betas.tolist(),
-        "weight": weights[:, 0].tolist(),
-        "error": error.tolist(),
-        "promised_error": promise.tolist(),
-        "error_widest_lead": best_error.tolist(),
+        "beta": betas,
+        "weight": weights[:, 0],
+        "error": error,
+        "promised_error": promise,
+        "error_widest_lead": best_error,
         "beta_for_99_percent": needed,
     }
     paragraph = (
@@ -50,5 +50,4 @@ def copying(*, n: int = 8, d: int = 16, beta: float = 20.0, seed: int = 0) -> Fi
         f"({number(margin.low)}) leaves {number(float(best_error[-1]))}. If no direction lets key 1 lead, no beta helps: ask "
         "`select 1`."
     )
-    errors = {"q = beta k_1": error, "widest lead": best_error}
-    return Findings(numbers, paragraph, {"betas": betas, "errors": errors, "promise": promise, "weights": weights})
+    return Findings(numbers, paragraph, {"weights": weights})

@@ -54,7 +54,7 @@ def heads(*, n: int = 8, d: int = 12, alpha: float = 1e-5, beta: float = 20.0, d
         weights[case] = row[:, 0]
         numbers[case] = spread_of(row[:, 0], np.linalg.norm(outputs - target, axis=1))
 
-    return Findings(numbers, _paragraph(beta, alpha, draws, numbers), {"weights": weights, "sample": 40})
+    return Findings(numbers, _paragraph(beta, alpha, draws, numbers), {"weights": weights})
 
 
 def _paragraph(beta: float, alpha: float, draws: int, numbers: dict[str, dict[str, float]]) -> str:

@@ -41,15 +41,14 @@ def outer_products(*, d: int = 8, beta: float = 2.0, seed: int = 0) -> Findings:
     at = measure(basis, beta)
     betas = np.linspace(0.1, max(beta, 2.0), 39)
     rows = [measure(basis, b).distances for b in betas.tolist()]
-    curves = {name: np.array([row[name] for row in rows]) for name in at.distances}
 
     numbers = {
-        "pattern_without": at.plain_pattern.tolist(),
-        "pattern_with": at.pattern.tolist(),
+        "pattern_without": at.plain_pattern,
+        "pattern_with": at.pattern,
         "distances": at.distances,
         "nearest_mixture_to_u_b": NEAREST_MIXTURE,
-        "beta": betas.tolist(),
-        "distances_by_beta": {name: row.tolist() for name, row in curves.items()},
+        "beta": betas,
+        "distances_by_beta": {name: [row[name] for row in rows] for name in at.distances},
     }
     far = at.distances
     paragraph = (
@@ -61,14 +60,7 @@ def outer_products(*, d: int = 8, beta: float = 2.0, seed: int = 0) -> Findings:
         f"{number(beta**6)}, so c2 goes to u_b (off by {number(far['c2 - u_b, with'])} beta) and c1 to u_b - u_c (off by "
         f"{number(far['c1 - (u_b - u_c), with'])} beta). The third query is 0, so c3 is the mean of the values."
     )
-    picture = {
-        "patterns": {"x as key, query, value": at.plain_pattern, "with Q, K, V": at.pattern},
-        "betas": betas,
-        "distances": curves,
-        "nearest": NEAREST_MIXTURE,
-        "chosen": beta,
-    }
-    return Findings(numbers, paragraph, picture)
+    return Findings(numbers, paragraph, {"chosen": beta})
 
 
 @dataclass(frozen=True)

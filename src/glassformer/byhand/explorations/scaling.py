@@ -31,7 +31,7 @@ def scaling(*, n: int = 16, largest: int = 512, deviation: float = 1.0, draws: i
             top[form].append(float(weights.max(axis=1).mean()))
             slope[form].append(float((weights * (1 - weights)).sum(axis=1).mean()))  # the diagonal of softmax's derivative
     expected = deviation**4 * widths
-    numbers = {"d": widths.tolist(), "variance": variance, "formula": expected.tolist(), "largest_weight": top, "slope": slope}
+    numbers = {"d": widths, "variance": variance, "formula": expected, "largest_weight": top, "slope": slope}
     paragraph = (
         f"q . k is a sum of d products of independent numbers with mean 0 and variance {number(deviation**2)} each; a product "
         f"has variance {number(deviation**4)}, so the sum has d times that. At d = {widths[-1]} the variance is "
@@ -40,4 +40,4 @@ def scaling(*, n: int = 16, largest: int = 512, deviation: float = 1.0, draws: i
         f"{number(top[FORMS[0]][-1])} on average: softmax is nearly argmax, and its derivative, {number(slope[FORMS[0]][0])} "
         f"at d = 1, is {number(slope[FORMS[0]][-1])}; with it {number(top[FORMS[1]][-1])} and {number(slope[FORMS[1]][-1])}."
     )
-    return Findings(numbers, paragraph, {"widths": widths, "variance": variance, "formula": expected, "top": top})
+    return Findings(numbers, paragraph)

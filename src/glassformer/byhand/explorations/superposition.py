@@ -56,7 +56,7 @@ def superposition(
             noisy[name].append(float(np.linalg.norm(shaken @ extractor.T - wanted, axis=1).mean()))
     formula = np.cos(np.radians(angles))
 
-    numbers = {"angle": angles.tolist(), "error": clean, "error_with_noise": noisy, "formula": formula.tolist()}
+    numbers = {"angle": angles, "error": clean, "error_with_noise": noisy, "formula": formula}
     paragraph = (
         f"Attention with q = {number(beta)} (k_a + k_b) returns nearly (v_a + v_b) / 2; both values have length 1 and live in "
         f"{m}-dimensional subspaces of {d} dimensions. At right angles M = 2 A A^T gives v_a back: the error is "
@@ -67,8 +67,7 @@ def superposition(
         f"{number(noisy[NAMES[1]][0])} to {number(noisy[NAMES[1]][-1])}, that of 2 A A^T from {number(noisy[NAMES[0]][0])} to "
         f"{number(noisy[NAMES[0]][-1])}. Orthogonal subspaces are what makes reading from a superposition cheap and safe."
     )
-    errors = {"without noise": clean, f"with noise {number(noise)}": noisy}
-    return Findings(numbers, paragraph, {"angles": angles, "errors": errors, "formula": formula})
+    return Findings(numbers, paragraph, {"noise": number(noise)})
 
 
 def _averages(rng: np.random.Generator, a: Array, b: Array, n: int, beta: float, draws: int) -> tuple[Array, Array]:

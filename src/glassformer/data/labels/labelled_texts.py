@@ -30,10 +30,9 @@ from glassformer.data.near_duplicates import (
 from glassformer.data.prepare import trained_tokenizer
 from glassformer.data.reading.corpus import LabelSource, Row, Skipped, Source, Target, format_by_name, read, read_rows
 from glassformer.data.reading.named_sets import LabelSources
-from glassformer.data.reading.readers import text_per_line
+from glassformer.data.reading.readers import given_texts, text_per_line
 from glassformer.data.reading.sources import cached_rows, find_label_sources, find_sources, fingerprint_of, source_at
-from glassformer.data.reading.split_rows import SplitRows
-from glassformer.data.reading.splits import draw_splits_by_class
+from glassformer.data.reading.splits import SplitRows, draw_splits_by_class
 from glassformer.data.reading.tables import BETWEEN, DEFAULTS, cells, layout_of
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.foundation.config import fingerprint
@@ -423,14 +422,10 @@ def unlabelled_texts(
     scale: tuple[float, float] | None = None,
 ) -> LabelledTexts:
     """Texts given as strings, without labels."""
-    if odd := [text for text in (*texts, *(pairs or ())) if not isinstance(text, str)]:
-        rule = f"A text to label must be a string, but {odd[0]!r} is {type(odd[0]).__name__}."
-        raise UsageError(rule, reason="not-text")
+    given_texts([*texts, *(pairs or ())])
     if pairs is not None and len(pairs) != len(texts):
         rule = f"There are {len(texts)} texts and {len(pairs)} second texts; give one for each."
         raise UsageError(rule, reason="pair-missing")
-    if not texts or not all(text.strip() for text in (*texts, *(pairs or ()))):
-        raise DataError("The text is empty; give at least one word.", reason="empty-text")
     ids = tuple(f"{name}:{number + 1}" for number in range(len(texts)))
     labels = np.full(len(texts), UNLABELLED if scale is None else np.nan)
     seconds = None if pairs is None else tuple(pairs)

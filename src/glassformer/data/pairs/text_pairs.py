@@ -18,9 +18,9 @@ from glassformer.data.memory_cache import MemoryCache
 from glassformer.data.prepare import trained_tokenizer
 from glassformer.data.reading.corpus import PairRow, PairSource, Skipped, format_by_name, read_pairs
 from glassformer.data.reading.named_sets import PairSources
-from glassformer.data.reading.readers import text_per_line
+from glassformer.data.reading.readers import given_texts, text_per_line
 from glassformer.data.reading.sources import cached_rows, find_pair_sources, pair_source_at, parallel_files
-from glassformer.data.reading.split_rows import SplitRows
+from glassformer.data.reading.splits import SplitRows
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.tokenizers.two import TwoTokenizers, TwoTokenizersConfig
 from glassformer.foundation.config import fingerprint
@@ -28,11 +28,6 @@ from glassformer.foundation.errors import DataError, UsageError
 
 PairRows = tuple[tuple[PairRow, ...], Skipped]
 _rows = MemoryCache[PairRows](6, lambda read: sum(2 * len(row.source) + 2 * len(row.target) + 200 for row in read[0]))
-
-
-def rows_of(source: PairSource) -> PairRows:
-    """The pairs of a source and its skipped lines; cached in memory, since every trial of a study reads the same files."""
-    return cached_rows(_rows, source, read_pairs)
 
 
 @dataclass(frozen=True)
@@ -91,7 +86,7 @@ class PairsPart(SplitRows[PairRow, Pairs]):
         return find_pair_sources(data)
 
     def _read(self, source: PairSource) -> PairRows:
-        return rows_of(source)
+        return cached_rows(_rows, source, read_pairs)
 
     def _kept(self, name: str, source: PairSource, rows: Sequence[PairRow]) -> Sequence[PairRow]:
         """The pairs in which both texts say something."""
@@ -180,14 +175,8 @@ def sources_of_texts(
     tokenizer: Tokenizer, texts: str | Sequence[str], *, pairs: Any = None, name: str = "text", record: Any = None
 ) -> Pairs:
     """Texts to translate, given as strings."""
-    if pairs is not None:
-        raise UsageError("This run translates single texts; drop --pair.", reason="no-pairs")
-    given = [texts] if isinstance(texts, str) else list(texts)
-    if odd := [text for text in given if not isinstance(text, str)]:
-        raise UsageError(f"A text must be a string, but {odd[0]!r} is {type(odd[0]).__name__}.", reason="not-text")
-    if not given or not all(text.strip() for text in given):
-        raise DataError("The text is empty, so there is nothing to translate; give at least one word.", reason="empty-text")
-    return Pairs(name, tuple(text.strip() for text in given), None, tuple(f"{name}:{n + 1}" for n in range(len(given))))
+    given = given_texts(texts, pairs=pairs)
+    return Pairs(name, tuple(given), None, tuple(f"{name}:{n + 1}" for n in range(len(given))))
 
 
 def sources_of_file(

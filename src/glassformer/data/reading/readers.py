@@ -11,12 +11,12 @@ import gzip
 import io
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from glassformer.foundation.errors import DataError
+from glassformer.foundation.errors import DataError, UsageError
 
 PIECE_BYTES = 1 << 20
 
@@ -177,6 +177,19 @@ def text_per_line(file: Path) -> Iterator[str]:
             yield text
         elif empty is None:
             empty = number
+
+
+def given_texts(texts: str | Sequence[str], what: str = "text", *, pairs: Any = None) -> list[str]:
+    """Texts that a user gives as strings, one or several, without the space around them. ``what``: what a text is called.
+    Refuses what is no string, empty ones and, where texts stand alone, second texts (``pairs``)."""
+    given = [texts] if isinstance(texts, str) else list(texts)
+    if pairs is not None:
+        raise UsageError(f"This run takes one {what} at a time; drop --pair.", reason="no-pairs")
+    if odd := [text for text in given if not isinstance(text, str)]:
+        raise UsageError(f"A {what} must be a string, but {odd[0]!r} is {type(odd[0]).__name__}.", reason="not-text")
+    if not given or not all(text.strip() for text in given):
+        raise DataError(f"The {what} is empty; give at least one word.", reason=f"empty-{what}")
+    return [text.strip() for text in given]
 
 
 def require_size(size: int, what: str, file: Path | str, line: int) -> None:

@@ -179,7 +179,9 @@ def sizes_of(encoder: nn.Module, name: str) -> EncoderSizes:
     try:
         width, heads, layers = config.hidden_size, config.num_attention_heads, config.num_hidden_layers
     except AttributeError as error:
-        raise ConfigError(f"model.folder={name}: its config.json states no {error.name}, so its sizes are not known.") from None
+        raise ConfigError(
+            f"model.folder={name}: its config.json states no {error.name}, so its sizes are not known.", reason="sizes-unknown"
+        ) from None
     positions = int(getattr(config, "max_position_embeddings", 1 << 20)) - _skipped_positions(encoder)
     linear = {
         place: (module.in_features, module.out_features)

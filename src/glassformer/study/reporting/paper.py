@@ -12,7 +12,7 @@ from glassformer.pages.markdown import render_markdown
 from glassformer.pages.page import Cell, Page, Table, cell_text
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import csv_text
-from glassformer.study.multi_set_study import SetStudy
+from glassformer.study.several_studies import SetStudy
 from glassformer.study.study import Study
 
 COLUMNS = 6

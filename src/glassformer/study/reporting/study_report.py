@@ -48,11 +48,10 @@ from glassformer.pages.page import (
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import MetricsLog
 from glassformer.study.directory import StudyDirectory
-from glassformer.study.multi_set_study import SetStudy, SeveralStudies
 from glassformer.study.planning.design import run_noise
 from glassformer.study.planning.plan import BASE
 from glassformer.study.reporting.wording import LEAK_FOUND, NOT_JUDGED, STEP_FOUND, number
-from glassformer.study.size_study import SizeStudy
+from glassformer.study.several_studies import SetStudy, SeveralStudies, SizeStudy
 from glassformer.study.statistics.verdict import Verdict as StudyVerdict
 from glassformer.study.study import Study
 

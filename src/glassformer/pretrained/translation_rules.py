@@ -1,12 +1,12 @@
-"""``Architecture``: how a published model type maps to ours: config, tensor names, and unsupported settings.
+"""Settings of a config.json, and tensors in Hugging Face's layout as ours and back.
 
-A ``Rule`` renames and reshapes tensors between Hugging Face's layout and ours, in both directions.
+``Settings`` refuses a wrong setting by its name. A ``Rule`` renames and reshapes tensors in both directions; ``family`` makes
+them from its tables.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,6 @@ from torch import Tensor
 
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.foundation.errors import DataError
-from glassformer.model.config import LISTS, ModelConfig
-from glassformer.model.dims import Dims
 
 ACTIVATIONS = {
     "gelu": "gelu",
@@ -28,76 +26,6 @@ ACTIVATIONS = {
 """Hugging Face activation names -> our feed-forwards."""
 ACTIVATION_NAMES = {"gelu": "gelu", "gelu-tanh": "gelu_new", "relu": "relu"}
 """Our feed-forwards -> Hugging Face activation names."""
-
-
-class Architecture(ABC):
-    """One model type. ``name`` is the class of an export, unless ``class_of`` overrides it."""
-
-    name: str
-    model_types: tuple[str, ...]
-    classes: tuple[str, ...]
-    """The supported classes of ``architectures``."""
-    prefix: str
-    """The prefix of tensor names in a class with a head, absent in the bare model."""
-    spare: tuple[str, ...] = ()
-    """Suffixes of tensors that are no weights: masks, positions, rotations computed from the settings."""
-    unused: tuple[str, ...] = ()
-    """Prefixes of weights that our model does not use; leaving them out is reported."""
-    parts: Mapping[str, tuple[str, ...]]
-    """The kinds of our parts that this class can represent, by slot."""
-    mixer_settings: tuple[str, ...] = ("bias",)
-    """The settings of a mixer that this class can represent."""
-    causal: bool = True
-    reads_source: bool = False
-    """Whether this is an encoder-decoder."""
-
-    @abstractmethod
-    def read(self, settings: Settings, tensors: Set[str]) -> dict[str, Any]:
-        """The ``model`` section of a recipe. Raises a ``DataError`` naming an unsupported setting."""
-
-    @abstractmethod
-    def rules(self, config: ModelConfig, dims: Dims) -> list[Rule]:
-        """The mapping of our tensors to their names, without ``prefix``."""
-
-    def objections(self, config: ModelConfig) -> list[str]:
-        """Why this class cannot represent a model of ours, one reason per part, as ``key=value needs ...``."""
-        known = {"kind", "fused", *self.mixer_settings}
-        wrong = [f"model.{slot} is a list over the layers" for slot in LISTS if isinstance(getattr(config, slot), tuple)]
-        first = config.of_layer(0)
-        chosen = {**first._asdict(), "head": config.head}
-        wrong += [
-            f"model.{slot}={chosen[slot].kind} is not {' or '.join(kinds)}"
-            for slot, kinds in self.parts.items()
-            if chosen[slot].kind not in kinds
-        ]
-        wrong += [
-            f"model.mixer.{name}={_plain(value)}" for name, value in first.mixer.non_defaults().items() if name not in known
-        ]
-        if config.dims(vocabulary=1).attention_width != config.width:
-            wrong.append(f"model.head_width={config.head_width} with model.heads={config.heads}")
-        if config.embedding.non_defaults().keys() - {"kind"} or config.embedding.kind != "plain":
-            wrong.append(f"model.embedding={config.embedding.to_dict()} is not plain")
-        if config.stack.kind != "plain":
-            wrong.append(f"model.stack={config.stack.kind} is not plain")
-        if config.causal != self.causal:
-            wrong.append(f"model.causal={str(config.causal).lower()}")
-        if self.causal and getattr(config.head, "bias", None):
-            wrong.append("model.head.bias=true")
-        if self.causal and (config.segments or config.embedding_norm):
-            wrong.append(f"model.segments={config.segments}, model.embedding_norm={str(config.embedding_norm).lower()}")
-        return wrong
-
-    @abstractmethod
-    def write(self, config: ModelConfig, dims: Dims, tokenizer: Tokenizer) -> dict[str, Any]:
-        """The settings of config.json without a suitable default."""
-
-    def class_of(self, config: ModelConfig) -> str:
-        """The class for a model of ours."""
-        return self.name
-
-    @abstractmethod
-    def copies(self, config: ModelConfig) -> dict[str, str]:
-        """Names of duplicates of a tensor in some files, and the name it is read by."""
 
 
 class Settings:
@@ -132,13 +60,6 @@ class Settings:
             raise self.refusal(name, "must be true or false")
         return value
 
-    def activation(self, name: str, default: str) -> str:
-        """Our feed-forward for an activation name."""
-        value = self._or_default(name, default)
-        if not isinstance(value, str) or value not in ACTIVATIONS:
-            raise self.refusal(name, f"is an activation we do not have; use one of {', '.join(ACTIVATIONS)}")
-        return ACTIVATIONS[value]
-
     def must(self, name: str, *allowed: Any) -> None:
         """Raises unless a setting is absent or one of these."""
         value = self.values.get(name)
@@ -146,27 +67,12 @@ class Settings:
             shown = " or ".join(repr(each) for each in allowed) or "left out"
             raise self.refusal(name, f"is not supported; it can be {shown}")
 
-    def dropout(self, *names: str) -> float:
-        """The largest of their dropout rates; ours is a single number."""
-        return max(self.number(name, 0.1) for name in names)
-
     def refusal(self, name: str, rule: str) -> DataError:
-        return DataError(f"{name}={self.values.get(name)!r} {rule}.", file=self.file)
+        return DataError(f"{name}={self.values.get(name)!r} {rule}.", file=self.file, reason="bad-setting")
 
     def _or_default(self, name: str, default: Any) -> Any:
         value = self.values.get(name)
         return default if value is None else value
-
-
-def _plain(value: Any) -> Any:
-    """A setting as a recipe has it: a part by its name."""
-    return value.get("kind", value) if isinstance(value, Mapping) else value
-
-
-def inner_of(config: ModelConfig, dims: Dims) -> int:
-    """The inner width of a feed-forward that has one."""
-    inner: int = config.of_layer(0).feedforward.inner_width(dims)  # type: ignore[attr-defined]
-    return inner
 
 
 def marks_of(tokenizer: Tokenizer) -> dict[str, int | None]:
@@ -208,16 +114,6 @@ class Rule:
         return part.unflatten(0, (-1, 2, self.head_width // 2)).flip(1).flatten(0, 2)
 
 
-def linear(ours: str, theirs: str | tuple[str, ...], rows: int | tuple[int, ...]) -> list[Rule]:
-    """The rules of a linear map or a norm: weight and bias."""
-    names = (theirs,) if isinstance(theirs, str) else theirs
-    sizes = (rows,) if isinstance(rows, int) else rows
-    return [
-        Rule(f"{ours}.weight", tuple(f"{name}.weight" for name in names), sizes),
-        Rule(f"{ours}.bias", tuple(f"{name}.bias" for name in names), sizes),
-    ]
-
-
 def to_ours(theirs: Mapping[str, Tensor], rules: Iterable[Rule], expected: Mapping[str, torch.Size]) -> dict[str, Tensor]:
     """Our tensors in float32; raises naming one that is missing or has a wrong shape by its name in the folder."""
     found: dict[str, Tensor] = {}
@@ -225,18 +121,26 @@ def to_ours(theirs: Mapping[str, Tensor], rules: Iterable[Rule], expected: Mappi
         if rule.ours not in expected:
             extra = [name for name in rule.theirs if name in theirs and theirs[name].any()]
             if extra:
-                raise DataError(f"the tensor {extra[0]} is not zero, and our model has no parameter for it.")
+                raise DataError(
+                    f"the tensor {extra[0]} is not zero, and our model has no parameter for it.", reason="tensor-not-zero"
+                )
             continue
         missing = [name for name in rule.theirs if name not in theirs]
         if missing:
-            raise DataError(f"the tensor {missing[0]} is missing; the weights are incomplete or of another kind of model.")
+            raise DataError(
+                f"the tensor {missing[0]} is missing; the weights are incomplete or of another kind of model.",
+                reason="tensor-missing",
+            )
         stored_parts = [theirs[name].T if rule.transposed else theirs[name] for name in rule.theirs]
         shape = expected[rule.ours]  # matrices of experts, one after the other, are rows of one matrix there
         for name, part, rows in zip(rule.theirs, stored_parts, rule.rows):
             wanted = (rows, *shape[max(1, len(shape) - 1) :])
             if tuple(part.shape) != wanted:
                 stored = wanted[::-1] if rule.transposed else wanted
-                raise DataError(f"the tensor {name} has shape {list(theirs[name].shape)}; config.json asks for {list(stored)}.")
+                raise DataError(
+                    f"the tensor {name} has shape {list(theirs[name].shape)}; config.json asks for {list(stored)}.",
+                    reason="tensor-shape",
+                )
         parts = [rule.part_of_ours(number, theirs[name]) for number, name in enumerate(rule.theirs)]
         found[rule.ours] = torch.cat(parts).to(torch.float32).reshape(shape).contiguous()
     absent = expected.keys() - found.keys()

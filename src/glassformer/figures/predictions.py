@@ -1,6 +1,6 @@
-"""The reliability diagram of a classifier or of answers: accuracy against confidence. Takes the plain values evaluations store.
+"""Predictions against the truth: accuracy against confidence, and predicted numbers. Takes the plain values evaluations store.
 
-matplotlib is imported inside the function, because every command imports all objectives, and it takes half a second.
+matplotlib is imported inside the functions, because every command imports all objectives, and it takes half a second.
 """
 
 from __future__ import annotations
@@ -29,5 +29,20 @@ def reliability_diagram(table: Sequence[Mapping[str, Any]], *, title: str = "") 
             below = -10 if place[1] > 0.05 else 4  # not onto the numbers of the axis
             axes.annotate(f"{row['n']}", place, xytext=(4, below), textcoords="offset points", fontsize=7)
         axes.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="confidence", ylabel="share right", title=title)
+        axes.legend(loc="upper left")
+        return figure
+
+
+def true_and_predicted(points: Sequence[Sequence[float]]) -> Figure:
+    """One dot for each text, and the dashed line on which a prediction is exact."""
+    from glassformer.figures import style
+
+    with style.styled():
+        figure, axes = style.new_axes(4.6, 4.0)
+        true, predicted = zip(*points)
+        ends = [min(*true, *predicted), max(*true, *predicted)]
+        axes.plot(ends, ends, color=style.SOFT, linestyle="--", linewidth=1.0, label="predicted = true")
+        axes.scatter(true, predicted, s=12, alpha=0.5, color=style.PALETTE[0], label="texts")
+        axes.set(xlabel="true", ylabel="predicted")
         axes.legend(loc="upper left")
         return figure
