@@ -93,10 +93,10 @@ export async function show(page, { name }) {
     return Object.entries(curves).filter(([key]) => shown(key)).map(([key, one]) => ({ label: key, ...one, dashed: key.startsWith("validation_"), noisy: key === "loss" }));
   }, { label: `Curves of ${name} against steps`, levels: () => run.baselines || {}, perEpoch: run.epoch_steps });
 
-  const samples = h("div", { class: "samples", "aria-live": "polite" });
+  const samples = h("div", { class: "samples", "aria-live": "polite" }, h("p", { class: "small" }, "It writes as soon as you scroll here."));
   async function drawSamples() {
     if (!run.checkpoints.length) { fill(samples, h("p", { class: "small" }, "Once it has a checkpoint, what it writes is shown here.")); return; }
-    if (!samples.firstChild) fill(samples, loading("Writing"));
+    if (!samples.querySelector("pre")) fill(samples, loading("Writing"));
     const fits = askSamples();
     try {
       const found = await get("/api/run/sample", { run: name });
