@@ -21,8 +21,8 @@ PRINTED = COURSE.parent / "measurements" / "course.json"
 
 
 def run(name: str, folder: Path) -> str:
-    """What a snippet prints, standard error included."""
-    words = ["bash"] if name.endswith(".sh") else [sys.executable]
+    """What a snippet prints: commands with their standard error, Python without (there it is progress alone)."""
+    words, errors = (["bash"], subprocess.STDOUT) if name.endswith(".sh") else ([sys.executable], None)
     environment = {
         **os.environ,
         "COLUMNS": "100",
@@ -31,7 +31,7 @@ def run(name: str, folder: Path) -> str:
     }
     began = time.monotonic()
     done = subprocess.run(
-        [*words, str(SNIPPETS / name)], cwd=folder, env=environment, stdout=-1, stderr=subprocess.STDOUT, text=True, check=False
+        [*words, str(SNIPPETS / name)], cwd=folder, env=environment, stdout=-1, stderr=errors, text=True, check=False
     )
     print(f"== {name}: {time.monotonic() - began:.0f} s\n{done.stdout}", flush=True)
     if done.returncode:

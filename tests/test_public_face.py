@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -51,3 +52,18 @@ def test_importing_the_package_loads_next_to_nothing() -> None:
     program = "import sys, glassformer; sys.exit(str({'torch', 'numpy', 'pydantic', 'matplotlib'} & set(sys.modules) or ''))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stderr.strip() == ""
+
+
+@pytest.mark.skipif(not hasattr(os, "getloadavg"), reason="no load average here")
+def test_on_a_busy_machine_waiting_threads_sleep_from_python_too() -> None:
+    """The command and ``import glassformer`` choose alike, before torch is loaded; what the user set stands."""
+    program = "import os; os.getloadavg = lambda: ({load},) * 3; import glassformer; print(os.environ.get('OMP_WAIT_POLICY'))"
+    without = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+
+    def chosen(load: float, **more: str) -> str:
+        words = [sys.executable, "-c", program.format(load=load)]
+        return subprocess.run(words, env=without | more, capture_output=True, text=True, check=True).stdout.strip()
+
+    assert chosen(1e6) == "passive"
+    assert chosen(0.0) == "None"
+    assert chosen(1e6, OMP_WAIT_POLICY="active") == "active"

@@ -204,6 +204,17 @@ def test_an_evaluation_is_measured_once_and_kept(copy, monkeypatch) -> None:
     assert again.units is not None
 
 
+def test_what_python_measures_is_kept_for_the_page(copy) -> None:
+    file = RunDirectory(copy).evaluation_file("validation", 12)
+    file.unlink(missing_ok=True)
+    run = gf.load(copy)
+    run.evaluate("train")
+    run.evaluate(model=run.model)  # an altered one may be given there
+    assert not file.exists()
+    run.evaluate()
+    assert file.exists()
+
+
 def test_an_evaluation_is_kept_under_the_step_that_was_measured(copy, unchecked, monkeypatch) -> None:
     """Not under that of a damaged checkpoint, which going on writes again."""
     true = gf.load(copy).evaluation()

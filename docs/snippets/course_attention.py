@@ -10,7 +10,8 @@ values = np.array([10, 20, 30])
 
 def attention(query):
     scores = keys @ query  # how much each key is like the query
-    weights = np.exp(scores) / np.exp(scores).sum()  # softmax: positive, and their sum is one
+    powers = np.exp(scores - scores.max())  # without the largest, exp(1000) would be infinite; the weights are the same
+    weights = powers / powers.sum()  # softmax: positive, and their sum is one
     return weights, weights @ values  # a mean of the values, under these weights
 
 

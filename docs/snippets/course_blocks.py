@@ -19,7 +19,7 @@ changes = {
 }
 curves = []
 for name, change in changes.items():
-    run = gf.train("docstrings-char", set=small | change, out=f"runs/blocks-{name.replace(' ', '-')}")
+    run = gf.train("docstrings-char", set=small | change, out=f"runs/blocks-{name.replace(' ', '-')}", threads=1)
     rows = [(row["step"], row["validation_loss"]) for row in run.records() if "validation_loss" in row]
     curves.append(Curve(name, validation=Points.of(*zip(*rows))))
     print(f"{name}: validation loss {rows[-1][1]:.3f}, {sum(p.numel() for p in run.model.parameters()):,} parameters")

@@ -11,10 +11,12 @@ reverse = {
     "evaluation.every": 300,
 }
 for name, change in {"whole": {}, "no cross-attention": {"model.cross": "none"}}.items():
-    run = gf.train("numbers-in-words", set=reverse | change, out=f"runs/pairs-{name.replace(' ', '-')}")
+    run = gf.train("numbers-in-words", set=reverse | change, out=f"runs/pairs-{name.replace(' ', '-')}", threads=1)
     result = run.evaluate("test")
     print(f"{name}: {result.metrics['exact_match'].value:.3f} of the new words right;", run.translate("g l a s s")[0].text)
-    print(*(note for note in result.notes if "source" in note))
+    for note in result.notes:
+        if "source" in note:
+            print(note)
 
 look = gf.load("runs/pairs-whole").look("g l a s f o r m")
 letters = len(look.queries) - 1

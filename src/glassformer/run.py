@@ -272,7 +272,7 @@ class Run:
         ``model``: an altered model (``run.model`` with a hook, or inside an intervention) instead of a checkpoint's own.
         ``predictions``: a file for one line per item. ``length``: tokens of a window, fewer or more than ``model.context``;
         more are refused where a weight belongs to one position. ``details["loss_by_position"]`` is the curve. ``checked``: the
-        report of a check of the same architecture.
+        report of a check of the same architecture. The last checkpoint's figures on validation are kept in the run.
         """
         if data is not None and split is not None:
             raise UsageError(
@@ -302,7 +302,10 @@ class Run:
         result = evaluator.measure(name, items, notes=(*notes, *self._said), watch=watch)
         groups = groups_of(items, self.recipe.data) if data is None else None
         sizes = {len(one.sums) for one in (result.units or {}).values()}
-        return replace(result, groups=groups) if groups is not None and sizes == {len(groups)} else result
+        result = replace(result, groups=groups) if groups is not None and sizes == {len(groups)} else result
+        if data is None and length is None and model is None and split == "validation" and checkpoint == "last":
+            save_evaluation(self.directory, split, result)  # the page and the report show it
+        return result
 
     def evaluation(
         self,

@@ -96,11 +96,12 @@ def test_no_colour_when_asked(monkeypatch, capsys) -> None:
 
 
 def test_a_log_says_how_long_it_will_take(capsys, monkeypatch) -> None:
-    from glassformer.cli import console
+    from glassformer.cli.console import say
+    from glassformer.foundation import progress
 
     clock = iter([0.0, 0.0, 40.0, 80.0])
-    monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
-    lines = console._Lines()
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    lines = progress.Lines(say)
     for done in (0, 10, 20):
         lines.progress("training", done, 100, {"loss": 2.0})
     assert capsys.readouterr().err.splitlines() == [

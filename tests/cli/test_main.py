@@ -44,6 +44,15 @@ def test_a_setting_given_as_an_option_points_to_set(cli) -> None:
     assert "--set" not in cli("generate", "runs/none", "--lr", "1").err
 
 
+@pytest.mark.parametrize(
+    "words", [("byhand", "attend", "--scale"), ("train", "docstrings-char", "--out"), ("generate", "runs/none", "--seed")]
+)
+def test_an_option_without_its_value(cli, words: tuple[str, ...]) -> None:
+    said = cli(*words)
+    assert said.code == 2
+    assert f"Option '{words[-1]}' requires an argument" in said.err
+
+
 def test_every_option_people_try_is_a_key() -> None:
     for section, keys in main.OFTEN_TYPED.items():
         known = {"data": DataConfig, "model": None, "training": TrainingConfig, "evaluation": EvaluationConfig}[section]

@@ -82,10 +82,10 @@ def test_a_whole_file_in_a_process_of_its_own(tmp_path: Path) -> None:
     file = tmp_path / file_name("2-tokens")
     file.write_text("print('hello')\n" + solution_text("2-tokens"))
     assert grade("2-tokens", file)["passed"]
-    file.write_text("def broken(:\n")
+    file.write_text("good = 1\n\ndef broken(:\n")
     found = grade("2-tokens", file)
     assert not found["passed"]
-    assert "SyntaxError" in found["tasks"][0]["said"]
+    assert "line 3: SyntaxError" in found["tasks"][0]["said"]
 
 
 def test_a_loop_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

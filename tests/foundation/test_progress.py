@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from glassformer.foundation.progress import SILENT, Printing, Silent, Watcher, duration, usual_watcher
+from glassformer.foundation.progress import SILENT, Lines, Printing, Silent, Watcher, duration, usual_watcher
 
 
 def test_the_silent_one_says_nothing(capfd) -> None:
@@ -29,10 +29,15 @@ def test_durations(seconds: float, words: str) -> None:
     assert duration(seconds) == words
 
 
-def test_a_pipe_is_left_alone(monkeypatch) -> None:
+def test_a_pipe_gets_lines(monkeypatch, capsys) -> None:
     monkeypatch.delitem(sys.modules, "IPython", raising=False)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: False, raising=False)
-    assert usual_watcher() is SILENT
+    watch = usual_watcher()
+    assert isinstance(watch, Lines)
+    watch.say("step 5: fine")
+    watch.progress("training", 1, 10, {"loss": 2.5})
+    watch.progress("training", 10, 10, {"loss": 1.25})
+    assert capsys.readouterr() == ("", "step 5: fine\ntraining: 10 of 10, loss 1.2500\n")
 
 
 def test_a_notebook_sees_it(monkeypatch) -> None:

@@ -358,17 +358,17 @@ def _direction(answer: Answer) -> str:
     margin = answer.reach.margin
     assert margin is not None
     used = [int(i) for i in np.flatnonzero(answer.goal)]
-    tie = "leads" if len(used) == 1 else "tie and lead"
+    same = "a score" if len(used) == 1 else "the same score,"
     text = (
-        f"Along u = {vector(margin.direction)}, of length 1, {some_keys(used)} {tie} every other key by at least "
-        f"{number(margin.low)} (k.u), and no direction gives more than {number(margin.high)}."
+        f"The query u = {vector(margin.direction)}, of length 1, gives {some_keys(used)} {same} at least {number(margin.low)} "
+        f"above that of every other key, and no query of length 1 gives more than {number(margin.high)}."
     )
     if np.any(answer.reach.start):
         return (
             f"{text} Add q0 = {vector(answer.reach.start)}, which sets their proportions: q0 + t u reaches the goal as t grows."
         )
     if answer.enough is not None and answer.enough > 0:
-        text += f" |q| = {number(answer.enough)} along u is enough for a share of 99 %."
+        text += f" Made {number(answer.enough)} times as long, it gives a weight of 99 %."
     return text
 
 

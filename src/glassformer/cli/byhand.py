@@ -31,7 +31,7 @@ def command(
     ] = None,
     values: Annotated[str | None, typer.Option(metavar="ROWS|FILE", help="The values, one row per key.")] = None,
     bound: Annotated[str | None, typer.Option(metavar="R", help="Largest norm of the query; default 10.")] = None,
-    scale: Annotated[str | None, typer.Option(metavar="S", help="Scale of the scores: 1 or 1/sqrt(d).")] = None,
+    scale: Annotated[str | None, typer.Option(metavar="S", help="Factor of the scores: a number, or 1/sqrt(d).")] = None,
     logits: Annotated[str | None, typer.Option(metavar="ROW", help="Target scores for least squares.")] = None,
     replace: Annotated[str | None, typer.Option(metavar="J", help="Keep the query and search for a new key J.")] = None,
     query: Annotated[str | None, typer.Option(metavar="ROW", help="For attend, or with --replace: the query.")] = None,

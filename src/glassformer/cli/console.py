@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from glassformer.foundation.progress import SILENT, Watcher, duration
+from glassformer.foundation.progress import SILENT, Lines, Watcher, short
 
 
 @dataclass
@@ -93,35 +92,15 @@ class _Bars:
         self._bars.console.print(sentence, markup=False)
 
     def progress(self, what: str, done: float, total: float, facts: dict[str, Any] | None = None) -> None:
-        shown = "  ".join(f"{name} {_short(value)}" for name, value in (facts or {}).items())
+        shown = "  ".join(f"{name} {short(value)}" for name, value in (facts or {}).items())
         if what not in self._tasks:
             self._tasks[what] = self._bars.add_task(what, total=total, facts="")
         self._bars.update(self._tasks[what], completed=done, total=total, facts=shown)
 
 
-class _Lines:
-    """A watcher for logs and pipes: sentences, and a line now and then."""
-
-    def __init__(self) -> None:
-        self._last = time.monotonic()
-        self._begun: dict[str, tuple[float, float]] = {}
-
-    def say(self, sentence: str) -> None:
-        say(sentence)
-
-    def progress(self, what: str, done: float, total: float, facts: dict[str, Any] | None = None) -> None:
-        now = time.monotonic()
-        since, first = self._begun.setdefault(what, (now, done))
-        if now - self._last >= 30 or (facts and done >= total):
-            self._last = now
-            shown = ", ".join(f"{name} {_short(value)}" for name, value in (facts or {}).items())
-            left = f", {duration((now - since) / (done - first) * (total - done))} left" if first < done < total else ""
-            say(f"{what}: {done:,.0f} of {total:,.0f}{', ' + shown if shown else ''}{left}")
-
-
 def remarks() -> Watcher:
     """Sentences alone, nothing with --quiet: for commands whose result is itself a stream."""
-    return SILENT if SETTINGS.quiet else _Lines()
+    return SILENT if SETTINGS.quiet else Lines(say)
 
 
 @contextmanager
@@ -130,7 +109,7 @@ def watching() -> Iterator[Watcher]:
     if SETTINGS.quiet:
         yield SILENT
     elif not sys.stderr.isatty():
-        yield _Lines()
+        yield Lines(say)
     else:
         columns = (
             TextColumn("{task.description}"),
@@ -141,9 +120,3 @@ def watching() -> Iterator[Watcher]:
         )
         with Progress(*columns, console=err(), transient=False) as bars:
             yield _Bars(bars)
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4f}"
-    return str(value)

@@ -65,7 +65,6 @@ def command(
 
     Language models: loss, perplexities, bits per byte. Labels: accuracy, macro F1. Answers: exact match, calibration.
     """
-    from glassformer.evaluation.results import save_evaluation
     from glassformer.run import load
 
     _refuse_contradictions(split, data, text, against)
@@ -81,18 +80,9 @@ def command(
         if text:
             results = loaded.evaluate_texts(text, predictions=predictions, length=length, watch=watch, **settings)
         else:
-            evaluation = loaded.evaluate(
-                split,
-                data=data,
-                predictions=predictions,
-                length=length,
-                watch=watch,
-                **settings,
-            )
-            results = [evaluation]
-            shown = data is None and length is None and split in (None, "validation") and checkpoint == "last"
-            if shown and changed is None:  # the page and the report show it
-                save_evaluation(loaded.directory, "validation", evaluation)
+            results = [
+                loaded.evaluate(split, data=data, predictions=predictions, length=length, watch=watch, **settings),
+            ]
         if data is None and length is None:
             own_texts = loaded.evaluate_own_texts(watch=watch, **settings)
     paired = None

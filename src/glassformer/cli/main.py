@@ -82,7 +82,6 @@ for _name in GROUPS:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    _sleep_while_waiting_on_a_busy_machine()
     for stream in (sys.stdout, sys.stderr):  # a character that the terminal lacks is shown as its code
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -101,15 +100,6 @@ def _exit_at_once(code: int) -> NoReturn:
         with suppress(OSError, ValueError):  # its reader went away, or it is closed
             stream.flush()
     os._exit(code)
-
-
-def _sleep_while_waiting_on_a_busy_machine() -> None:
-    """On a busy machine, threads of torch that wait by spinning take the cores from those that work: let them sleep.
-
-    torch reads the setting when it is loaded; it changes no bit of a result.
-    """
-    if hasattr(os, "getloadavg") and os.getloadavg()[0] > (os.cpu_count() or 1):
-        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -145,7 +135,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def _recipe_key_hint(error: Any) -> str | None:
     """A hint for those who type --lr or --steps, which are keys of a recipe."""
-    takes_set = any("--set" in option.opts for option in getattr(getattr(error, "ctx", None), "command", error).params or ())
+    command = getattr(getattr(error, "ctx", None), "command", None)  # an option without its value comes without a context
+    takes_set = any("--set" in option.opts for option in getattr(command, "params", None) or ())
     if not hasattr(error, "option_name") or not takes_set:
         return None
     name = str(error.option_name).lstrip("-").replace("-", "_")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import re
 import runpy
 import subprocess
 import sys
@@ -404,7 +405,8 @@ def grade(lesson: str, file: Path) -> dict[str, Any]:
         document: dict[str, Any] = json.loads(last[0])
     except ValueError:
         error = done.stderr.strip().splitlines()[-1:] or ["no result"]
-        return _failed(lesson, f"the file does not run: {error[0]}")
+        places = re.findall(rf'File "{re.escape(str(file))}", line (\d+)', done.stderr)
+        return _failed(lesson, f"the file does not run: {f'line {places[-1]}: ' if places else ''}{error[0]}")
     return document
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from typing import Any, Protocol
 
 
@@ -52,11 +53,39 @@ class Printing:
         self._width = 0 if done >= total else len(line)
 
 
+class Lines:
+    """For logs and pipes: sentences, and a line of progress now and then. ``say`` writes one line; default standard error."""
+
+    def __init__(self, say: Callable[[str], None] | None = None) -> None:
+        self._say = say or (lambda sentence: print(sentence, file=sys.stderr, flush=True))
+        self._last = time.monotonic()
+        self._begun: dict[str, tuple[float, float]] = {}
+
+    def say(self, sentence: str) -> None:
+        self._say(sentence)
+
+    def progress(self, what: str, done: float, total: float, facts: dict[str, Any] | None = None) -> None:
+        now = time.monotonic()
+        since, first = self._begun.setdefault(what, (now, done))
+        if now - self._last >= 30 or (facts and done >= total):
+            self._last = now
+            shown = "".join(f", {name} {short(value)}" for name, value in (facts or {}).items())
+            left = f", {duration((now - since) / (done - first) * (total - done))} left" if first < done < total else ""
+            self._say(f"{what}: {done:,.0f} of {total:,.0f}{shown}{left}")
+
+
 def usual_watcher() -> Watcher:
-    """For calls from Python: shows progress in a notebook and on a terminal, nothing in a pipe."""
+    """For calls from Python: one line that is written over in a notebook and on a terminal, lines in a pipe or a log."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     in_notebook = type(shell).__name__ == "ZMQInteractiveShell"
-    return Printing() if in_notebook or sys.stderr.isatty() else SILENT
+    return Printing() if in_notebook or sys.stderr.isatty() else Lines()
+
+
+def short(value: Any) -> str:
+    """A fact beside a bar: ``2.5103``, ``12,579``."""
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4f}"
+    return str(value)
 
 
 def duration(seconds: float) -> str:

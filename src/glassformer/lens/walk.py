@@ -43,8 +43,16 @@ STEPS: tuple[tuple[str, str, str], ...] = (
         "Norm before attention",
         "The vector brought to a common size; attention reads this, not the sum itself.",
     ),
-    (r".*\.mixer\.query", "Query", "What this token looks for, one vector a head."),
-    (r".*\.mixer\.key", "Key", "What this token offers to be found by, one vector a head."),
+    (
+        r".*\.mixer\.query",
+        "Query",
+        "What this token looks for, one vector a head. Rotary positions, where a model has them, have turned it already.",
+    ),
+    (
+        r".*\.mixer\.key",
+        "Key",
+        "What this token offers to be found by, one vector a head; turned by rotary positions like the query.",
+    ),
     (r".*\.mixer\.value", "Value", "What this token gives to whoever attends to it, one vector a head."),
     (
         r".*\.mixer\.scores",
@@ -66,6 +74,11 @@ STEPS: tuple[tuple[str, str, str], ...] = (
 )
 """A pattern of names, a title (none: not shown), a sentence. The first that fits the whole name counts."""
 
+NOTHING_ADDED = (
+    "Equal to the step before: nothing is added here. This model's positions act inside attention, on queries and keys or on "
+    "scores (or it has none)."
+)
+
 
 def walk(look: Look, position: int = -1) -> dict[str, Any]:
     """``{"title", "tokens", "position", "steps": [...]}``, for ``static/walk.js``. ``position`` may count from the end."""
@@ -77,8 +90,11 @@ def walk(look: Look, position: int = -1) -> dict[str, Any]:
     steps: list[dict[str, Any]] = []
     for place, value, entered in passed:
         step = _step(look, place, value, entered, at)
-        if step is not None:
-            steps.append(step)
+        if step is None:
+            continue
+        if place.name == "embedded" and steps and steps[-1]["values"] == step["values"]:
+            step["text"] = NOTHING_ADDED
+        steps.append(step)
     steps.append(_outputs(look, scores, at))
     return {"title": look.name, "tokens": look.tokens, "position": at, "steps": steps}
 
@@ -208,7 +224,10 @@ def _rounded(array: np.ndarray) -> Any:
 
 
 def code_of(network: nn.Module, name: str) -> dict[str, Any]:
-    """``{"code", "where"}``: the line that calls a part, and its file; both None where the source is not to be had."""
+    """``{"code", "where"}``: the line that calls a part, and its file; both None where the source is not to be had.
+
+    A call inside the call of another part is shown alone, below the line that computed what it is given.
+    """
     owner, _, attribute = name.rpartition(".")
     nothing: dict[str, Any] = {"code": None, "where": None}
     try:
@@ -222,8 +241,13 @@ def code_of(network: nn.Module, name: str) -> dict[str, Any]:
         except (OSError, TypeError):  # built in, or typed into a notebook's cell that is gone
             continue
         for number, line in enumerate(lines):
-            if call.search(line):
-                return {"code": line.strip(), "where": f"{Path(inspect.getsourcefile(kind) or '').name}:{first + number}"}
+            if found := call.search(line):
+                where = f"{Path(inspect.getsourcefile(kind) or '').name}:{first + number}"
+                inner = re.match(r"self\.\w+\((\w+)\)", line[found.start() :])
+                if inner is None or "self." not in line[: found.start()]:
+                    return {"code": line.strip(), "where": where}
+                made = [one.strip() for one in lines[:number] if re.match(rf"\s*{inner[1]}\b[^(]*=", one)]
+                return {"code": "\n".join([*made[-1:], inner[0]]), "where": where}
     return nothing
 
 

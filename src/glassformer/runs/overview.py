@@ -51,6 +51,14 @@ def records_of(folder: Path, damaged: Callable[[str], None] | None = None) -> li
     ]
 
 
+def _changed(run: RunDirectory) -> float:
+    """When the run last said how far it is, in seconds since 1970; 0 where it never did."""
+    try:
+        return run.state_file.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
 def _name(run: RunDirectory, folder: Path) -> str:
     return str(run.root.relative_to(folder)) if run.root != folder else run.root.resolve().name
 
@@ -104,6 +112,7 @@ class RunTable:
             "baseline": best_baseline(progress.get("baselines"), metric),
             "data": None if recipe is None else data_name(recipe),
             "curve": list(curve),
+            "changed": _changed(run),
             "generates": recipe is not None and abilities_of(recipe)["generates"],
             "answers": recipe is not None and abilities_of(recipe)["answers"],
             "notes": list(notes),

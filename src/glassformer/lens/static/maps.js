@@ -49,12 +49,15 @@ export function drawLarge(canvas, view, layer, head, chosen, colours, style) {
   pen.imageSmoothingEnabled = false;
   pen.drawImage(whole, margin, margin, cell * columns, cell * rows);
   pen.font = `${Math.max(9, Math.min(13, cell * 0.8))}px ${style.font}`;
-  const every = Math.max(1, Math.ceil(12 / cell));
+  const every = Math.max(1, Math.ceil(12 / cell)), upright = every === 1 && view.keys.every((token) => printed(token).length < 2);
   axis(pen, view.tokens, every, chosen.row, style, (at) => ({ x: margin - 5, y: margin + (at + 0.5) * cell, turn: 0 }), "right");
-  axis(pen, view.keys, every, chosen.column, style, (at) => ({ x: margin + (at + 0.5) * cell, y: margin - 5, turn: -Math.PI / 2 }), "left");
+  axis(pen, view.keys, every, chosen.column, style, (at) => ({ x: margin + (at + 0.5) * cell, y: margin - (upright ? 9 : 5), turn: upright ? 0 : -Math.PI / 2 }), upright ? "center" : "left");
   pen.lineWidth = 1.5;
   pen.strokeStyle = style.accent;
   if (chosen.row !== null) pen.strokeRect(margin, margin + chosen.row * cell, cell * columns, Math.max(cell, 2));
+  pen.setLineDash([4, 3]); // the row is what was chosen; the column, a key, is marked more quietly
+  pen.lineWidth = 1;
+  pen.strokeStyle = style.ink;
   if (chosen.column !== null) pen.strokeRect(margin + chosen.column * cell, margin, Math.max(cell, 2), cell * rows);
   return {
     cell(x, y) {

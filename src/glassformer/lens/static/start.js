@@ -88,7 +88,7 @@ export async function start(home, data, chosen = () => {}) {
   aside.append(title, grid.box, legend);
   home.querySelectorAll(":scope > .note").forEach((note) => note.remove());
   home.append(notes, ...(slider ? [slider.box] : []), aside, panels, table,
-    element("p", "help", "Point at a token or a cell. Keys: Tab to the map or the heads, then the arrows."));
+    element("p", "help", "The framed row is the chosen token: what it reads stands below the map. The dashed column is a key, and “is read by” shows who reads it. Point at a token or a cell to choose others. Keys: Tab to the map or the heads, then the arrows."));
   build();
   const later = () => {
     cancelAnimationFrame(waiting);

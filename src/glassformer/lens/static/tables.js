@@ -24,7 +24,7 @@ export function readOut(view, state, most = 6) {
 export function lensTable(view, position, table) {
   const lens = view.lens, at = Math.min(position, lens.words[0].length - 1);
   const whole = document.createElement("table");
-  whole.append(cell("caption", lens.words[0].length === 1 ? "Logit lens: the whole text" : `Logit lens: after ${at} “${printed(view.tokens[at])}”`));
+  whole.append(cell("caption", lens.words[0].length === 1 ? "Logit lens (what the model would say if it ended after each layer): the whole text" : `Logit lens (what the model would say if it ended after each layer): after ${at} “${printed(view.tokens[at])}”`));
   const body = document.createElement("tbody");
   [...lens.names.keys()].reverse().forEach((layer) => {
     const row = rowOf("th", [lens.names[layer].replace(/^blocks\.(\d+)\.after$/, "layer $1")]);
@@ -104,5 +104,10 @@ export function headTable(view, choose) {
   const top = document.createElement("thead");
   top.append(head);
   whole.append(cell("caption", "Heads"), top, body);
-  return whole;
+  const about = Object.assign(document.createElement("details"), { className: "about-columns" }), list = document.createElement("ul");
+  list.append(...view.table.columns.filter((name) => ABOUT[name]).map((name) => cell("li", `${name}: ${ABOUT[name]}`)));
+  about.append(cell("summary", "What the columns mean"), list);
+  const both = document.createElement("div");
+  both.append(whole, about);
+  return both;
 }

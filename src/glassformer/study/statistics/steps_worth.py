@@ -22,7 +22,7 @@ CURVE_FROM = 0.5
 FARTHEST = 1.0
 """Doublings of steps beyond the ruler's ends for which a figure is still given: a line through two or five points is trusted
 no farther. The own curve ends at the baseline's steps, so by it every gain is such an extrapolation."""
-BEYOND = ", farther than the ruler reaches"
+BEYOND = ", beyond what the baseline's own curve can show"
 STEEP_ENOUGH = 3.0
 """The slope must be so many standard errors from 0; a flat baseline gains nothing from steps, and the ratio means nothing."""
 

@@ -3,7 +3,7 @@ import { link } from "/static/app.js";
 import { get } from "/static/api.js";
 import { empty, fill, h } from "/static/dom.js";
 
-// The run that the address names, or the first that fits; draws the list above the part. Gives null when there is none.
+// The run that the address names, or the newest that fits; draws the list above the part. Gives null when there is none.
 // ``fits(row)``: which runs can do what the part does.
 export async function chooseRun(page, part, title, { name, words }, subtitle, fits = () => true) {
   const folder = await get("/api/folder");
@@ -14,7 +14,7 @@ export async function chooseRun(page, part, title, { name, words }, subtitle, fi
     page.append(empty(h("p", {}, folder.runs.some((row) => row.status !== "damaged") ? "No run of this folder can do that." : "No run to work with in this folder yet."), h("p", {}, h("a", { class: "button", href: link("new") }, "Start one"))));
     return null;
   }
-  const run = name || (own[0] || usable[0]).name;
+  const run = name || (own.length ? own : usable).reduce((newest, row) => (row.changed > newest.changed ? row : newest)).name;
   const list = h("select", { id: "run", onchange: () => { location.hash = link(part, list.value, Object.fromEntries(words)); } },
     usable.map((row) => h("option", { value: row.name }, row.name)));
   list.value = run;

@@ -44,7 +44,20 @@ export function curvePlot(ask, { label, height = 300, levels = () => ({}), perEp
         label: one.label, stroke: colors[(one.color ?? place) % colors.length], width: 1.8, dash: one.dashed ? [7, 4] : undefined,
         spanGaps: true, points: { show: (_, at) => series[at - 1].step.length < 60, size: 5 }, value: (_, value) => number(value),
       })), ...(series.length ? lines() : []).map(([name]) => ({ label: `${name} (baseline)`, stroke: css("--soft"), width: 1, dash: [2, 4], spanGaps: true, points: { show: false }, value: (_, value) => number(value) }))],
-      hooks: { setSelect: [(self) => {
+      // The name of each baseline, at the right end of its line.
+      hooks: { draw: [(self) => {
+        if (!series.length) return;
+        const pen = self.ctx, ratio = devicePixelRatio || 1;
+        pen.save();
+        pen.fillStyle = css("--soft");
+        pen.font = `${12 * ratio}px ${css("font-family") || "sans-serif"}`;
+        pen.textAlign = "right";
+        for (const [name, value] of lines()) {
+          const y = self.valToPos(value, "y", true);
+          if (y > self.bbox.top && y < self.bbox.top + self.bbox.height) pen.fillText(name, self.bbox.left + self.bbox.width - 4 * ratio, y - 4 * ratio);
+        }
+        pen.restore();
+      }], setSelect: [(self) => {
         if (self.select.width < 4) return;
         move(self.posToVal(self.select.left, "x"), self.posToVal(self.select.left + self.select.width, "x"));
         self.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);

@@ -97,10 +97,10 @@ export async function show(page, { name }) {
     return { ...plot, shows: (key) => keys.includes(key) };
   });
 
-  const samples = h("div", { class: "samples", "aria-live": "polite" });
+  const samples = h("div", { class: "samples", "aria-live": "polite" }, h("p", { class: "small" }, "It writes as soon as you scroll here."));
   async function drawSamples() {
     if (!run.checkpoints.length) { fill(samples, h("p", { class: "small" }, "Once it has a checkpoint, what it writes is shown here.")); return; }
-    if (!samples.firstChild) fill(samples, loading("Writing"));
+    if (!samples.querySelector("pre")) fill(samples, loading("Writing"));
     const fits = askSamples();
     try {
       const found = await get("/api/run/sample", { run: name });
