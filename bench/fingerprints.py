@@ -56,6 +56,7 @@ FORMS: dict[str, dict[str, Any]] = {
 }
 SMALLER = {
     "shakespeare-char": {"training.batch_size": 4, "model.layers": 2},
+    "shakespeare-char-fast": {"training.batch_size": 4, "model.layers": 2},
     "gpt-nano-words": {"training.batch_size": 2, "model.context": 128},
     "gpt-nano-bpe": {"training.batch_size": 32},
     "transformer-2017": {"training.batch_size": 2, "model.layers": 1},
