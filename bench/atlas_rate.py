@@ -1,8 +1,8 @@
-"""How many runs of the atlas a machine does in a second, by processes and runs of each at a time (8x4: eight of four).
+"""How many runs of the atlas a machine does in a second, by the number of processes.
 
-    python bench/atlas_rate.py --shapes 1x1,4x8,12x4
+    python bench/atlas_rate.py --jobs 1,6,15
 
-Every shape trains the baseline with seeds 0, 1, 2, ...; runs of one seed must have the same values in every shape. Printed are
+Each number trains the baseline with seeds 0, 1, 2, ...; runs of one seed must always have the same values. Printed are
 runs per second from the start of the processes and without it, and the mean seconds of a run by what they were spent on.
 """
 
@@ -31,21 +31,20 @@ from glassformer.study.running.trial_results import read_trial
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--shapes", default="1x1,4x8,12x4")
+    options.add_argument("--jobs", default="1,6,15")
     options.add_argument("--size", default="XS")
     options.add_argument("--text", default="wikitext-2")
     options.add_argument("--steps", type=int)
-    options.add_argument("--rounds", type=int, default=1, help="Runs of each lane.")
+    options.add_argument("--rounds", type=int, default=1, help="Runs of each process.")
     given = options.parse_args()
     print(f"MPS: {shutil.which(MPS_CONTROL) or 'not on this machine'}", flush=True)
     atlas = Atlas.load(steps=given.steps)
     known: dict[int, np.ndarray] = {}
-    for shape in given.shapes.split(","):
-        jobs, lanes = map(int, shape.split("x"))
-        measure(atlas, given.text, given.size, jobs, lanes, jobs * lanes * given.rounds, known)
+    for jobs in map(int, given.jobs.split(",")):
+        measure(atlas, given.text, given.size, jobs, jobs * given.rounds, known)
 
 
-def measure(atlas: Atlas, text: str, size: str, jobs: int, lanes: int, runs: int, known: dict[int, np.ndarray]) -> None:
+def measure(atlas: Atlas, text: str, size: str, jobs: int, runs: int, known: dict[int, np.ndarray]) -> None:
     import torch
 
     gpus, free = gpus_to_share() if torch.cuda.is_available() else ([], 0)
@@ -53,7 +52,7 @@ def measure(atlas: Atlas, text: str, size: str, jobs: int, lanes: int, runs: int
     common = {"cwd": os.getcwd(), "plugins": [], "recheck": False}
     recipes = [Recipe.parse(atlas.recipe(Job(BASELINE, text, size, seed))).to_dict() for seed in range(runs)]
     begun = time.monotonic()
-    with closing(LocalExecutor(jobs, logs=folder / "logs", gpus=gpus, gpu_bytes=free, lanes=lanes)) as executor:
+    with closing(LocalExecutor(jobs, logs=folder / "logs", gpus=gpus, gpu_bytes=free)) as executor:
         first = Task("inspect", "inspect", {**common, "recipe": recipes[0]})
         check = next(event.answer for event in executor.run([first]) if isinstance(event, Ended))["check"]
         values = {"study": str(folder), "allow_leaks": False, "split": VALIDATION_SPLIT, "check": check, "check_trained": False}
@@ -80,9 +79,9 @@ def measure(atlas: Atlas, text: str, size: str, jobs: int, lanes: int, runs: int
         for phase, seconds in read_json(file)["starts"][0]["seconds"].items():
             spent[phase] = spent.get(phase, 0.0) + seconds / max(1, len(finished))
     print(
-        f"{jobs} x {lanes}: {len(finished)} of {runs} runs, inspected after {inspected - begun:.1f} s, first run after "
+        f"{jobs} processes: {len(finished)} of {runs} runs, inspected after {inspected - begun:.1f} s, first run after "
         f"{finished[0] if finished else 0:.1f} s, all in {finished[-1] if finished else 0:.1f} s: "
-        f"{len(finished) / finished[-1] if finished else 0:.2f} runs/s; {different} differ from another shape. Mean seconds: "
+        f"{len(finished) / finished[-1] if finished else 0:.2f} runs/s; {different} differ from their like. Mean seconds: "
         + ", ".join(f"{phase} {seconds:.2f}" for phase, seconds in spent.items()),
         flush=True,
     )

@@ -437,12 +437,10 @@ class Portion:
             self.out.flush()
 
 
-def local_executor(jobs: int | None, logs: Path, lanes: int = 1) -> Executor:
+def local_executor(jobs: int | None, logs: Path) -> Executor:
     """Worker processes: one per core, or with GPUs as many as share them well; each with so many runs at a time."""
     gpus, free = gpus_to_share() if choose_runtime(device="auto", precision="auto").device.type == "cuda" else ([], 0)
-    return LocalExecutor(
-        jobs or (min(cores(), PER_GPU * len(gpus)) if gpus else cores()), logs=logs, gpus=gpus, gpu_bytes=free, lanes=lanes
-    )
+    return LocalExecutor(jobs or (min(cores(), PER_GPU * len(gpus)) if gpus else cores()), logs=logs, gpus=gpus, gpu_bytes=free)
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ of one piece, replayed for each with its own seed, and the update; what other pr
 
 from __future__ import annotations
 
+import functools
 import random
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,12 +23,10 @@ from glassformer.foundation.errors import GlassformerError
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import is_out_of_memory
 from glassformer.foundation.stopwatch import Stopwatch
-from glassformer.foundation.turns import takes_turns
 from glassformer.training.parallel.tree import PairwiseSum
 from glassformer.training.step import StepOutcome, TrainStep
 
 WARM_UP_STEPS = 2  # torch asks for a few steps on a side stream before capturing
-_OF_THREAD = threading.local()
 
 
 class _NotForAGraph(Exception):
@@ -61,18 +59,11 @@ def _generators() -> tuple[object, ...]:
     return random.getstate(), bytes(torch.get_rng_state()), str(state)
 
 
-def _drawn() -> int:
-    """How far the GPU's generator has come."""
-    return torch.cuda.default_generators[torch.cuda.current_device()].get_offset()
-
-
+@functools.cache
 def _side_stream() -> torch.cuda.Stream:
-    """A stream beside the current one, the same for everything that this thread captures: torch keeps workspaces for matrix
-    products for each stream (32 MiB and 32 more for the backward pass), and graphs of two threads must not share them."""
-    if not hasattr(_OF_THREAD, "side"):
-        _OF_THREAD.side = torch.cuda.Stream()
-    own: torch.cuda.Stream = _OF_THREAD.side
-    return own
+    """A stream beside the current one, the same for everything that is captured: torch keeps workspaces for matrix products
+    for each stream (32 MiB, and 32 more for the backward pass)."""
+    return torch.cuda.Stream()
 
 
 @contextmanager
@@ -146,9 +137,6 @@ class GraphedStep:
         self._refused: dict[Any, str] = {}  # shapes that run as they are, and why
         self._pool: Any = None  # graphs share their memory: one runs at a time, and what it gives is copied at once
         self._undo = self.optimizers.make_capturable()
-        self.draws = False
-        """Whether it draws random numbers on the GPU. All graphs of a process read their seed from one place, so one that draws
-        must be done before that of another trial begins."""
         self.peak_bytes = 0
         """The most that a captured step stores at once. A replay allocates nothing, so it is known from the capture alone."""
         self._copied = 0
@@ -220,9 +208,7 @@ class GraphedStep:
 
     def _made(self, work: Callable[[], Any]) -> _Recording:
         """``work`` as a graph, after it was tried."""
-        drawn = _drawn()
         work()  # what a first call makes is there from now on
-        self.draws = self.draws or _drawn() != drawn
         # Before the capture, which a refusal would leave half done; and not on a side stream: what is left of a step that
         # was broken off there (its AccumulateGrad nodes) would make later steps wait for that stream, and torch warn of it.
         with _only_kernels():
@@ -234,10 +220,9 @@ class GraphedStep:
 
     def _recorded(self, work: Callable[[], Any]) -> _Recording:
         graph = torch.cuda.CUDAGraph()
-        mode = "thread_local" if takes_turns() else "global"  # other threads wait for their kernels meanwhile
         torch.cuda.reset_peak_memory_stats()
         try:
-            with torch.cuda.graph(graph, pool=self._pool, stream=_side_stream(), capture_error_mode=mode):
+            with torch.cuda.graph(graph, pool=self._pool, stream=_side_stream()):
                 written = work()
         except RuntimeError as error:
             if is_out_of_memory(error):

@@ -24,7 +24,6 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.data.batches import Batch
-from glassformer.foundation.turns import takes_turns
 from glassformer.training.cuda_graph import GraphedStep
 from glassformer.training.step import TrainStep
 
@@ -135,12 +134,12 @@ class Taken:
 @contextmanager
 def measured(step: TrainStep | GraphedStep, batch: Batch) -> Iterator[Taken]:
     """Inside, one step is taken; afterwards it is known. On CUDA the memory is the allocator's own figure, for a replayed step
-    that of its capture. A compiled step without a GPU tells nothing, and neither does one beside others in its process."""
+    that of its capture. A compiled step without a GPU tells nothing."""
     plain, taken = step.uncaptured, Taken()
     as_written = isinstance(step, TrainStep) and not step.compiled and step.shards is None
-    if plain.runtime.device.type == "cuda" and not takes_turns():
+    if plain.runtime.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(plain.runtime.device)
-    if not as_written or takes_turns():
+    if not as_written:
         yield taken
     else:
         network = plain.loss_module.network
@@ -148,6 +147,6 @@ def measured(step: TrainStep | GraphedStep, batch: Batch) -> Iterator[Taken]:
             live.add([*network.parameters(), *network.buffers(), *plain.optimizers.tensors().values(), *batch.tensors.values()])
             yield taken
         taken.peak_bytes, taken.flops = live.peak, counter.get_total_flops()
-    if plain.runtime.device.type == "cuda" and not takes_turns():
+    if plain.runtime.device.type == "cuda":
         replayed = step.peak_bytes if isinstance(step, GraphedStep) else 0
         taken.peak_bytes = max(replayed, torch.cuda.max_memory_allocated(plain.runtime.device))

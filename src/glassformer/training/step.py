@@ -112,8 +112,6 @@ class TrainStep:
         self.compiled = False
         """Whether ``compute_loss`` is the compiled form of ``loss_module``; it then gets a seed for its dropout masks."""
         self.compute_loss: Callable[[dict[str, Tensor], Tensor | None], Tensor] = loss
-        self.draws = False
-        """Whether other steps of this process must wait for it: its kernels have their seeds, other than those of a graph."""
         self._number = 0  # of the step that was prepared
         self._without_gradient = False  # whether a weight had none in the last piece
 

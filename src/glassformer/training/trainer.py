@@ -20,7 +20,6 @@ from glassformer.foundation.metrics import COLLAPSED_TO, LOSS, TRAIN, VALIDATION
 from glassformer.foundation.progress import SILENT, Watcher, duration
 from glassformer.foundation.runtime import is_out_of_memory
 from glassformer.foundation.stopwatch import Stopwatch
-from glassformer.foundation.turns import meanwhile, takes_turns
 from glassformer.training.config import CheckpointConfig, EvaluationConfig
 from glassformer.training.cuda_graph import GraphedStep
 from glassformer.training.parallel.shard import whole
@@ -211,8 +210,6 @@ class Trainer:
 
     def _fetch(self) -> None:
         """Reads the losses that are still on the device, records them, and ends the run if one is not finite."""
-        if takes_turns() and not self.step.draws:
-            self._let_others_work()
         for step, outcome, lr_multiplier in self._pending:
             with self.step.uncaptured.processes.reading():
                 loss, grad_norm = float(outcome.loss), float(outcome.grad_norm)
@@ -230,14 +227,6 @@ class Trainer:
             facts = {"loss": float(outcome.loss), "tokens/s": self._tokens_per_second()}
             self.callbacks.watch.progress("training", step, self.steps, facts)
         self._pending = []
-
-    def _let_others_work(self) -> None:
-        """Other trials of this process go on while the GPU does what this one has launched."""
-        done = torch.cuda.Event(blocking=True) if self.step.runtime.device.type == "cuda" else None
-        if done is not None:
-            done.record()
-        with meanwhile():
-            time.sleep(0.0) if done is None else done.synchronize()
 
     def _diverged(self, step: int, what: str) -> Diverged:
         saved = "The last good checkpoint stays" if self._saved else "There is no checkpoint yet"

@@ -12,10 +12,9 @@ import platform
 import shutil
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,6 @@ from glassformer.foundation.locks import locked
 from glassformer.foundation.plugins import fault_in_plugin, load_plugins, replaced_functions
 from glassformer.foundation.progress import SILENT
 from glassformer.foundation.runtime import choose_runtime, environment, is_cuda_fault
-from glassformer.foundation.turns import takes_turns, turn
 from glassformer.objectives.base import OBJECTIVES
 from glassformer.recipe import Recipe
 from glassformer.recipe_cost import plan_with
@@ -60,7 +58,6 @@ from glassformer.study.running.trial_facts import record_facts
 from glassformer.study.running.trial_results import only_differs
 from glassformer.study.running.trial_store import machine_of
 
-_OF_THREAD = threading.local()
 # These are the same for every trial, or need the user: the study stops with them. Anything else is a failed trial.
 STOPS_THE_STUDY = (ConfigError, UsageError, DataError, MissingDependency, DiskFull)
 
@@ -100,27 +97,6 @@ def perform(task: Task, *, own_process: bool = False) -> dict[str, Any]:
     return {**answer, "seconds": time.perf_counter() - begun}
 
 
-def perform_in_turns(task: Task, *, own_process: bool = False) -> dict[str, Any]:
-    """The same in one of several threads of a process: what it launches runs beside the kernels of the others.
-
-    A kernel that fails ends the process, since a thread that raised ``SystemExit`` would end alone.
-    """
-    with turn(), torch.cuda.stream(_lane_stream()) if torch.cuda.is_available() else nullcontext():
-        try:
-            return perform(task, own_process=own_process)
-        except SystemExit as error:
-            print(error, file=sys.stderr, flush=True)
-            os._exit(1)
-
-
-def _lane_stream() -> torch.cuda.Stream:
-    """One for each thread. Torch gives streams from a round of 32, so a process takes no more than 16 lanes of two."""
-    if not hasattr(_OF_THREAD, "stream"):
-        _OF_THREAD.stream = torch.cuda.Stream()
-    own: torch.cuda.Stream = _OF_THREAD.stream
-    return own
-
-
 @contextmanager
 def _process_settings(values: dict[str, Any]) -> Iterator[None]:
     """One thread, the driver's folder and its plugins; afterwards everything is restored, and nothing left in memory."""
@@ -146,8 +122,7 @@ def _process_settings(values: dict[str, Any]) -> Iterator[None]:
             torch._dynamo.reset()
         if torch.cuda.is_available():  # on a CPU Python frees memory in its own time
             gc.collect()
-            if not takes_turns():  # other processes wait for this memory
-                torch.cuda.empty_cache()
+            torch.cuda.empty_cache()  # other processes wait for this memory
 
 
 def _inspect(values: dict[str, Any]) -> dict[str, Any]:

@@ -34,8 +34,6 @@ POLL_SECONDS = 0.5  # without an answer; then progress is shown
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 NEEDS_GPU = "GLASSFORMER_WORKER_NEEDS_GPU"
 """Set for workers that were given a GPU: one that does not see it ends, instead of training on the CPU."""
-LANES = "GLASSFORMER_WORKER_LANES"
-"""How many tasks a worker does at the same time; one without it."""
 START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from glassformer.study.running.executors.local import main; main()"
@@ -63,14 +61,12 @@ def per_gpu(needed_bytes: int, free_bytes: int, most: int = PER_GPU) -> int:
 class LocalExecutor(Executor):
     """``jobs`` processes; ``gpus`` are the GPUs they share in turn, with ``gpu_bytes`` free on each; logs go to ``logs``.
 
-    No more processes share a GPU than its memory takes, whatever ``jobs`` says. ``lanes``: tasks that one process has at the
-    same time, each in a thread; they take turns on its core while kernels of all of them run (``foundation/turns.py``). A
-    process with lanes ends at once when it is told to stop.
+    No more processes share a GPU than its memory takes, whatever ``jobs`` says.
     """
 
-    def __init__(self, jobs: int, *, logs: Path, gpus: Sequence[str] = (), gpu_bytes: int = 0, lanes: int = 1) -> None:
+    def __init__(self, jobs: int, *, logs: Path, gpus: Sequence[str] = (), gpu_bytes: int = 0) -> None:
         super().__init__()
-        self.jobs, self._logs, self._gpus, self._gpu_bytes, self._lanes = jobs, logs, list(gpus), gpu_bytes, lanes
+        self.jobs, self._logs, self._gpus, self._gpu_bytes = jobs, logs, list(gpus), gpu_bytes
         self._news: queue.Queue[tuple[_Worker, str | None]] = queue.Queue()
         self._workers: list[_Worker] = []
         self._tried: dict[str, int] = {}
@@ -96,12 +92,10 @@ class LocalExecutor(Executor):
 
     def _environment(self, gpu: str | None) -> dict[str, str]:
         """One thread to compute with. Without a limit every process that compiles for a GPU would start one more per core."""
-        own = {LANES: str(self._lanes)} if self._lanes > 1 else {}
         if gpu is None:
-            return {**os.environ, **ONE_THREAD, **own}
+            return {**os.environ, **ONE_THREAD}
         compiling = {"TORCHINDUCTOR_COMPILE_THREADS": str(max(1, cores() // self.jobs))}
-        own |= {"CUDA_DEVICE_MAX_CONNECTIONS": "32"} if own else {}  # queues of the GPU that its streams are shared out to
-        own |= {"CUDA_VISIBLE_DEVICES": gpu, NEEDS_GPU: "yes", **self._mps.environment}
+        own = {"CUDA_VISIBLE_DEVICES": gpu, NEEDS_GPU: "yes", **self._mps.environment}
         return {**compiling, **os.environ, **ONE_THREAD, **own}
 
     def run(self, tasks: Sequence[Task]) -> Iterator[Event]:
@@ -109,7 +103,7 @@ class LocalExecutor(Executor):
         self.warm_up(len(self._waiting))
         while True:
             yield from self._hand_out()
-            if not any(worker.tasks for worker in self._workers):
+            if all(worker.task is None for worker in self._workers):
                 return
             try:
                 worker, line = self._news.get(timeout=POLL_SECONDS)
@@ -118,29 +112,24 @@ class LocalExecutor(Executor):
                 continue
             if line is None:
                 yield from self._lost(worker)
-            elif "ready" not in (answer := json.loads(line)) and (task := worker.tasks.pop(answer.pop("label"), None)):
+            elif "ready" not in (answer := json.loads(line)) and (task := worker.task) is not None:
+                worker.task = None
                 self._tried.pop(task.label, None)
                 yield Ended(task, answer)
 
     def _hand_out(self) -> Iterator[Event]:
-        for lane in range(self._lanes):  # one for each process before the second of any
-            for worker in self._workers[: self.jobs]:
-                if self._waiting and len(worker.tasks) <= lane and self._may_take(worker, self._waiting[0]):
-                    task = self._waiting.popleft()
-                    worker.give(task)
-                    if task.label not in self._tried:
-                        yield Started(task)
-
-    def _may_take(self, worker: _Worker, task: Task) -> bool:
-        """A task whose process died gets one of its own: if it was the cause, it takes no other with it again."""
-        return not worker.tasks or self._tried.keys().isdisjoint({task.label, *worker.tasks})
+        for worker in self._workers[: self.jobs]:
+            if self._waiting and worker.task is None:
+                task = self._waiting.popleft()
+                worker.give(task)
+                if task.label not in self._tried:
+                    yield Started(task)
 
     def _lost(self, worker: _Worker) -> Iterator[Event]:
-        """Replaces a process that ended by itself, and puts its tasks in front of the others, up to ``ATTEMPTS`` times."""
+        """Replaces a process that ended by itself, and puts its task in front of the others, up to ``ATTEMPTS`` times."""
         if worker not in self._workers:
             return
-        lost, code, at = list(worker.tasks.values()), worker.process.wait(), self._workers.index(worker)
-        worker.tasks.clear()
+        task, code, at = worker.task, worker.process.wait(), self._workers.index(worker)
         worker.end()
         self._mps.give_up()
         if self._stopping:
@@ -148,13 +137,14 @@ class LocalExecutor(Executor):
         else:
             self._workers[at] = _Worker(worker.number, self._logs, self._news, worker.gpu, self._environment(worker.gpu))
         how = f"by signal {-code}" if code < 0 else f"with code {code}"
-        for task in reversed(lost):
-            self._tried[task.label] = self._tried.get(task.label, 0) + 1
-            if self._tried[task.label] < ATTEMPTS and not self._stopping:
-                self._waiting.appendleft(task)
-            else:
-                del self._tried[task.label]
-                yield Ended(task, {"lost": f"its process ended {how}; its last words are in {worker.log}"})
+        if task is None:
+            return
+        self._tried[task.label] = self._tried.get(task.label, 0) + 1
+        if self._tried[task.label] < ATTEMPTS and not self._stopping:
+            self._waiting.appendleft(task)
+        else:
+            del self._tried[task.label]
+            yield Ended(task, {"lost": f"its process ended {how}; its last words are in {worker.log}"})
 
     def stop(self) -> None:
         super().stop()
@@ -171,7 +161,7 @@ class LocalExecutor(Executor):
 
 @final
 class _Worker:
-    """One process, the tasks it has by label, and the thread that reads its answers."""
+    """One process, the task it has, and the thread that reads its answers."""
 
     def __init__(
         self,
@@ -182,7 +172,7 @@ class _Worker:
         environment: dict[str, str],
     ) -> None:
         self.number, self.gpu = number, gpu
-        self.tasks: dict[str, Task] = {}
+        self.task: Task | None = None
         self.log = logs / f"worker-{number}.log"
         logs.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as errors:
@@ -205,7 +195,7 @@ class _Worker:
 
     def give(self, task: Task) -> None:
         assert self.process.stdin is not None
-        self.tasks[task.label] = task
+        self.task = task
         with suppress(BrokenPipeError):  # it has just ended; the thread that reads from it will say so
             self.process.stdin.write(json.dumps(task.to_dict()) + "\n")
             self.process.stdin.flush()
@@ -227,18 +217,12 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever a plugin prints goes where logs go, not between the answers
     tasks = listen(sys.stdin, lambda: os._exit(0))
-    from glassformer.study.running.perform_task import perform, perform_in_turns
+    from glassformer.study.running.perform_task import perform
 
     gc.freeze()  # what was imported stays, so that a collection between two trials is quick
-    lanes = int(os.environ.get(LANES, "1"))
-    own_process = functools.partial(perform_in_turns if lanes > 1 else perform, own_process=True)
+    own_process = functools.partial(perform, own_process=True)
     print(json.dumps({"ready": os.getpid()}), file=answers, flush=True)
-    for _ in range(lanes - 1):
-        threading.Thread(target=serve, args=(tasks, answers, own_process), daemon=True).start()
     serve(tasks, answers, own_process)
-
-
-_ANSWERING = threading.Lock()
 
 
 def listen(stream: IO[str], at_the_end: Callable[[], Any]) -> queue.Queue[Task]:
@@ -259,8 +243,7 @@ def serve(tasks: queue.Queue[Task], answers: IO[str], perform: Callable[[Task], 
     while True:
         task = tasks.get()
         answer = perform(task)
-        with _ANSWERING:
-            print(json.dumps({**answer, "label": task.label}), file=answers, flush=True)
+        print(json.dumps(answer), file=answers, flush=True)
         if answer.get("status") == "stopped":
             return
 
