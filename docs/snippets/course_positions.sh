@@ -1,4 +1,4 @@
 # docs/snippets/course_positions.sh
 glassformer compare docstrings-char --vary model.positions=rotary --seeds 6 --out runs/positions \
-  --set model.layers=2 --set model.width=64 --set model.context=64 --set training.steps=600 \
-  --set evaluation.every=200 --set checkpoint.every=300
+  --set model.layers=2 --set model.width=64 --set model.context=64 --set training.steps=500 \
+  --set evaluation.every=250 --set checkpoint.every=250
