@@ -8,6 +8,7 @@ import pytest
 
 from glassformer.cli import console
 from glassformer.cli.console import SETTINGS, print_json, print_table, remarks, say, watching
+from glassformer.foundation import progress
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +50,7 @@ def test_a_pipe_sees_sentences_and_a_line_at_the_end_no_bars(capsys) -> None:
 
 def test_a_line_now_and_then(capsys, monkeypatch) -> None:
     clock = iter(range(0, 1000, 16))
-    monkeypatch.setattr(console.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
     with watching() as watch:
         for done in range(1, 6):
             watch.progress("training", done, 100, {"loss": 2.0})
@@ -96,9 +97,6 @@ def test_no_colour_when_asked(monkeypatch, capsys) -> None:
 
 
 def test_a_log_says_how_long_it_will_take(capsys, monkeypatch) -> None:
-    from glassformer.cli.console import say
-    from glassformer.foundation import progress
-
     clock = iter([0.0, 0.0, 40.0, 80.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
     lines = progress.Lines(say)

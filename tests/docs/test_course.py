@@ -7,10 +7,12 @@ import re
 import shlex
 import subprocess
 import sys
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from glassformer.cli.main import run as command
 
@@ -82,6 +84,18 @@ def test_there_are_twelve_and_the_index_leads_to_each() -> None:
     for name in LESSONS:
         assert f"({name}.md)" in index
         assert f"({name}.ipynb)" in index
+
+
+def test_lesson_4_asks_another_question_than_the_demo() -> None:
+    """Studies of one question are joined, and neighbours (within a tenth) are counted: a reader who ran the demo would get other
+    lines than the lesson shows."""
+    demo = plan_of_a_study("demo")["set"]["training.steps"]
+    (own,) = (int(found) for found in re.findall(r"training\.steps=(\d+)", lesson("4-positions").split("## Question")[0]))
+    assert abs(own - demo) > 0.1 * max(own, demo)
+
+
+def plan_of_a_study(name: str) -> dict[str, Any]:
+    return yaml.safe_load((files("glassformer") / "recipes" / "studies" / f"{name}.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", LESSONS)

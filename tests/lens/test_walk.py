@@ -14,7 +14,7 @@ from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.byte import ByteTokenizer
 from glassformer.foundation.errors import BadArgument
 from glassformer.lens.look import Look
-from glassformer.lens.walk import code_of, render_walk, walk
+from glassformer.lens.walk import NOTHING_ADDED, code_of, render_walk, walk
 from glassformer.model.config import ModelConfig
 from glassformer.model.slots import BLOCKS, FEEDFORWARDS, MERGES, MIXERS, NORMS, POSITIONS, Mixer
 from glassformer.model.transformer import build_model
@@ -134,6 +134,21 @@ def test_the_line_of_code_is_the_one_that_calls_it() -> None:
     assert "self.merged(" in found["code"]
     assert found["where"].startswith("transformer.py:")
     assert code_of(nn.Linear(2, 2), "absent.part") == {"code": None, "where": None}
+
+
+def test_scores_and_softmax_show_different_lines() -> None:
+    """Both are called in one line: the inner call is shown alone, below the line that computed what it is given."""
+    scores, pattern = (code_of(model(), f"blocks.0.attention.mixer.{name}")["code"] for name in ("scores", "pattern"))
+    assert scores != pattern
+    made, call = scores.splitlines()
+    assert call == "self.scores(scores_BHTS)"
+    assert made.startswith("scores_BHTS")
+
+
+@pytest.mark.parametrize(("positions", "added"), [("learned", True), ("rotary", False)])
+def test_it_says_where_no_position_is_added(positions: str, added: bool) -> None:
+    step = steps_of(walk(looked(model(positions=positions))))["embedded"]
+    assert (step["text"] != NOTHING_ADDED) == added
 
 
 def test_a_position_that_is_not_there() -> None:

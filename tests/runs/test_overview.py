@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 
 from glassformer.foundation.metrics import ACCURACY, LOSS
@@ -24,6 +25,8 @@ def made(folder: Path, *, width: int = 8, losses: tuple[float, ...] = (), status
 def test_by_hand(tmp_path) -> None:
     made(tmp_path / "a", losses=(3.0, 2.5))
     made(tmp_path / "b", width=16, status="stopped")
+    os.utime(RunDirectory(tmp_path / "a").state_file, (100, 100))
+    os.utime(RunDirectory(tmp_path / "b").state_file, (200, 200))
     table = overview(tmp_path)
     assert table["differing"] == ["model.width"]  # descriptions are no settings
     assert table["runs"] == [
@@ -38,6 +41,7 @@ def test_by_hand(tmp_path) -> None:
             "baseline": None,
             "data": None,
             "curve": [9.0, 9.0],
+            "changed": 100.0,
             "generates": True,
             "answers": False,
             "notes": [],
@@ -56,6 +60,7 @@ def test_by_hand(tmp_path) -> None:
             "baseline": None,
             "data": None,
             "curve": [],
+            "changed": 200.0,
             "generates": True,
             "answers": False,
             "notes": [],

@@ -24,7 +24,7 @@ export function readOut(view, state, most = 6) {
 export function lensTable(view, position, table) {
   const lens = view.lens, at = Math.min(position, lens.words[0].length - 1);
   const whole = document.createElement("table");
-  whole.append(cell("caption", lens.words[0].length === 1 ? "Logit lens (what the model would say if it ended after each layer): the whole text" : `Logit lens (what the model would say if it ended after each layer): after ${at} “${printed(view.tokens[at])}”`));
+  whole.append(cell("caption", lens.words[0].length === 1 ? "Logit lens: the whole text" : `Logit lens: after ${at} “${printed(view.tokens[at])}”`));
   const body = document.createElement("tbody");
   [...lens.names.keys()].reverse().forEach((layer) => {
     const row = rowOf("th", [lens.names[layer].replace(/^blocks\.(\d+)\.after$/, "layer $1")]);

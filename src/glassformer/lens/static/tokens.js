@@ -32,20 +32,20 @@ export function strip(label, tokens, act) {
   return { box, words };
 }
 
-function paint(words, byteOf, textOf, table, chosen) {
+function paint(words, byteOf, textOf, table, chosen, mark = "chosen") {
   words.forEach((word, at) => {
     const { background, ink } = shade(table, byteOf(at));
     word.style.background = background;
     word.style.color = ink;
     word.title = textOf(at);
-    word.classList.toggle("chosen", at === chosen);
+    word.classList.toggle(mark, at === chosen);
   });
 }
 
 // What the chosen query reads.
 export function paintReads(words, view, state, table) {
   const row = headOf(view, state.layer, state.head).subarray(state.row * view.keys.length, (state.row + 1) * view.keys.length);
-  paint(words, (at) => row[at], (at) => `${at}: ${percent(row[at])}`, table, state.column);
+  paint(words, (at) => row[at], (at) => `${at}: ${percent(row[at])}`, table, state.column, "key");
 }
 
 // Who reads the chosen key.

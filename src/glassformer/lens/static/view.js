@@ -46,7 +46,7 @@ export function panel(view, choose) {
       paintReaders(readers.words, view, here, colours.table);
     }
     if (losses) paintLosses(losses.words, view.losses, colours.table, here.row);
-    if (view.lens) lens.replaceChildren(lensTable(view, here.row, colours.table));
+    if (view.lens) lens.replaceChildren(lensTable(view, here.row, colours.table), make("p", "help", "Logit lens: what the model would say if it ended after this layer."));
   };
   return { box, draw, view };
 }
