@@ -87,8 +87,8 @@ def test_there_are_twelve_and_the_index_leads_to_each() -> None:
 
 
 def test_lesson_4_asks_another_question_than_the_demo() -> None:
-    """Studies of one question are joined, and neighbours (within a tenth) are counted: whoever ran the demo would get other lines
-    than the lesson shows."""
+    """Studies of one question are joined, and neighbours (within a tenth) are counted: after the demo a reader would get other
+    lines than the lesson shows."""
     demo = plan_of_a_study("demo")["set"]["training.steps"]
     (own,) = (int(found) for found in re.findall(r"training\.steps=(\d+)", lesson("4-positions").split("## Question")[0]))
     assert abs(own - demo) > 0.1 * max(own, demo)
