@@ -234,9 +234,9 @@ def test_each_case_has_its_words():
     assert _answer("worked", "average all").text.startswith("average 1,2,3,4: possible exactly. q = 0 gives every key the same")
     assert "possible exactly, by q = (0.6931) of length 0.6931" in _answer("0;1;2", "weights 1/7,2/7,4/7").text
     text = _answer("1,0;0,1;-1,-1", "select 1").text
-    assert text.startswith("select 1: possible in the limit of long queries. Along u = (")
-    assert "is enough for a share of 99 %." in text
-    assert "keys 1 and 2 tie and lead every other key" in _answer("1,0;0,1;-1,-1", "average 1,2").text
+    assert text.startswith("select 1: possible in the limit of long queries. The query u = (")
+    assert "it gives a weight of 99 %." in text
+    assert "gives keys 1 and 2 the same score, at least" in _answer("1,0;0,1;-1,-1", "average 1,2").text
     assert "Add q0 = (" in _answer("1,0;0,1;-1,-1", "weights .75,.25,0").text
     assert "not possible, because key 1 = key 2" in _answer("1;1", "select 1").text
 
