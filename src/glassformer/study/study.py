@@ -467,7 +467,7 @@ class Study:
             [
                 row["variant"],
                 row["verdict"] or "baseline",
-                row["seeds"],
+                self._seeds_cell(row),
                 _estimate(row[self.metric.name]),
                 None if row["variant"] == BASE else _estimate(row["difference"]),
                 row["parameters"],
@@ -477,6 +477,12 @@ class Study:
             ]
             for row in self.table
         ]
+
+    def _seeds_cell(self, row: Mapping[str, Any]) -> Cell:
+        """Values are means over this study's own seeds; a difference is over those of earlier studies, too."""
+        evidence = None if row["variant"] == BASE else self.verdict(row["variant"]).evidence
+        own: int = row["seeds"]
+        return own if evidence is None or not evidence.earlier_seeds else f"{own} + {evidence.earlier_seeds} earlier"
 
     def __str__(self) -> str:
         rows = [self.header(), *([cell_text(cell) for cell in row] for row in self.cells())]

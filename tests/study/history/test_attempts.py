@@ -40,9 +40,11 @@ def test_what_came_before_is_written_once_and_stays(made_up, tmp_path):
     assert [one.study for one in noted(second)["alibi"].studies] == [str(tmp_path / "one")]
     made_up.study(tmp_path / "three", LOSSES, first_seed=12).write()
     assert len(noted(second)["alibi"].studies) == 1
-    verdict = Study.load(second.folder).verdicts[0]
+    study = Study.load(second.folder)
+    verdict = study.verdicts[0]
     assert verdict.evidence.seeds == 12
     assert verdict.evidence.earlier_seeds == 6
+    assert [row[study.header().index("seeds")] for row in study.cells()] == [6, "6 + 6 earlier"]
 
 
 def test_the_same_plan_elsewhere_is_the_same_study(made_up, tmp_path):
