@@ -24,7 +24,6 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", mode.append)
     monkeypatch.setattr(cuda_graph, "_on_a_side_stream", nullcontext)
     monkeypatch.setattr(cuda_graph, "_generators", tuple)  # what dropout draws here, it would draw on the GPU
-    monkeypatch.setattr(cuda_graph, "_drawn", int)
     monkeypatch.setattr(GraphedStep, "_recorded", _recorded)
 
     def wait() -> None:
