@@ -88,9 +88,9 @@ def entry(item: dict[str, Any]) -> str:
 
 def page(exercise: dict[str, Any]) -> str:
     others = "[All items](index.md) · [what was published, what we found](../systems.md)"
-    return "\n".join(
-        [NOTE + f"# {exercise['title']}\n", exercise["about"] + "\n", others + "\n", *map(entry, exercise["items"])]
-    )
+    contents = "\n".join(f"- [{heading(item)}](#{anchor(item)})" for item in exercise["items"])
+    top = [f"# {exercise['title']}", exercise["about"], others, contents]
+    return NOTE + "\n\n".join(top) + "\n\n" + "\n".join(map(entry, exercise["items"]))
 
 
 STATES = """| state | means |

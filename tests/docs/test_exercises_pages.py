@@ -77,3 +77,5 @@ def test_links_and_pictures_lead_somewhere(maker: ModuleType) -> None:
     }
     linked = set(re.findall(r"\]\((S\d\.md#[^)]+)\)", pages[DOCS / "exercises" / "index.md"]))
     assert linked <= headings
+    contents = {f"{file.name}#{target}" for file, text in pages.items() for target in re.findall(r"\]\(#(s\d[^)]+)\)", text)}
+    assert contents == headings - {one for one in headings if one.startswith("index.md")}
