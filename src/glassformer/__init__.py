@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 
 # On a busy machine, threads of torch that wait by spinning take the cores from those that work: let them sleep. torch reads the
 # setting when it is loaded, so it is made here, for the command and for Python alike; it changes no bit of a result.
-if hasattr(os, "getloadavg") and os.getloadavg()[0] > (os.cpu_count() or 1):
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+with suppress(OSError, AttributeError):  # not every machine tells its load
+    if os.getloadavg()[0] > (os.cpu_count() or 1):
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 _FACE = {
     "Callback": "glassformer.runs.callbacks",

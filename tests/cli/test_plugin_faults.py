@@ -55,6 +55,12 @@ class WrongNetwork(nn.Module):
 class NoMetricsConfig(ObjectiveConfig):
     "Has no metrics."
 
+@NORMS.variant("misspelt")
+class MisspeltConfig(NormConfig):
+    "Has no build."
+    def bulid(self, dims):
+        return nn.Identity()
+
 @OPTIMIZERS.variant("no-optimizer")
 class NoOptimizerConfig(OptimizerConfig):
     "Has no build."
@@ -68,6 +74,7 @@ FAULTS = {
     "model.mixer=wrong-shape": ("class WrongShape(Mixer):", "RuntimeError"),
     "model.mixer=no-build": ('@MIXERS.variant("no-build")', "it does not define build"),
     "model.norm=wrong-signature": ('@NORMS.variant("wrong-signature")', "TypeError"),
+    "model.norm=misspelt": ('@NORMS.variant("misspelt")', "it does not define build"),
     "model={kind: wrong-network, context: 16}": ("return self.b(ids)", "AttributeError"),
     "objective=no-metrics": ('@OBJECTIVES.variant("no-metrics")', "AttributeError"),
     "training.optimizer=no-optimizer": ('@OPTIMIZERS.variant("no-optimizer")', "it does not define build"),

@@ -67,6 +67,13 @@ def test_settings_alone_are_of_the_variant_that_is_left_unsaid(slot) -> None:
     assert slot.parse({"length": 7}) == Silver(length=7)
     assert slot.parse(Silver(length=7).to_dict()) == Silver(length=7)
 
+    @slot.variant("own")
+    class Own(Silver):
+        """A plugin's, derived from it: another kind, which takes over no recipe."""
+
+    assert slot.parse({"length": 7}) == Silver(length=7)
+    assert Own().to_dict() == {"kind": "own", "length": 20}
+
 
 @pytest.mark.parametrize(
     ("value", "sentence"),

@@ -184,6 +184,7 @@ class TestFoundInTrials:
         base["uniform"] = {"judged": 4.0, "trained": 4.0}
         assert len(known_text(base, {"run": {"judged": 1.7, "trained": 1.5}})) == 1
         assert known_text(base, {"run": {"judged": 1.9, "trained": 1.6}}) == []
+        assert known_text(base, {"run": {"judged": 3.01, "trained": 3.0}}) == []  # it has learned nothing of either
 
 
 class TestInAVerdict:

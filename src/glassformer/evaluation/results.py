@@ -7,6 +7,7 @@ computed over and what a study pairs: a document, a question, a labelled text.
 
 from __future__ import annotations
 
+import errno
 import html
 import math
 from abc import ABC, abstractmethod
@@ -460,6 +461,8 @@ def save_evaluation(run: RunDirectory, split: str, result: Evaluation) -> Evalua
     assert result.step is not None
     try:
         write_json(run.evaluation_file(split, result.step), {"schema": RunDirectory.SCHEMA, **result.to_file_dict()})
-    except PermissionError:
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
         return result
     return saved_evaluation(run, split, result.step) or result

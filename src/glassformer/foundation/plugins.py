@@ -74,7 +74,11 @@ def replaced_functions() -> list[str]:
             continue
         for key, value in list(vars(module).items()):
             inside = vars(value).items() if isinstance(value, type) and value.__module__ == name else ()
-            hooks = value.values() if isinstance(value, dict) and name.startswith("torch.") else ()
+            hooks = [
+                one
+                for own, one in (value.items() if isinstance(value, dict) and name.startswith("torch.") else ())
+                if key != "flop_registry" or str(own).startswith("aten")  # formulas of a plugin's own operators are welcome
+            ]
             for place, one in ((key, value), *((f"{key}.{part}", one) for part, one in inside), *((key, one) for one in hooks)):
                 file, line = _source_of(one)
                 if Path(file).name in names and str(Path(file).resolve()) in files:

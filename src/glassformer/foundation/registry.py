@@ -74,7 +74,9 @@ class Slot(Generic[V]):
                 )
             config.kind = name
             self._variants[name] = config  # type: ignore[assignment]
-            if not config.kind_is_written:
+            if "kind_is_written" not in vars(config):
+                config.kind_is_written = True  # a subclass of the kind that is not written is another kind
+            elif not config.kind_is_written:
                 self._default = name
             return config
 

@@ -88,7 +88,7 @@ class PositionsConfig(PartConfig):
     """"embedding", "rotation", "bias" or "nothing". A mixer without it in ``accepts_positions`` refuses the combination."""
 
     def build(self, dims: Dims) -> Positions:
-        return Positions()
+        raise NotImplementedError
 
 
 class Mixer(nn.Module, ABC):
@@ -155,7 +155,7 @@ class QueryKeyConfig(PartConfig):
     """A slot inside softmax attention. Queries have ``dims.heads`` heads, keys have ``dims.kv_heads``."""
 
     def build(self, dims: Dims) -> QueryKeyMap:
-        return QueryKeyMap()
+        raise NotImplementedError
 
 
 class ValueMap(nn.Module):
@@ -170,7 +170,7 @@ class ValueConfig(PartConfig):
     """A slot inside softmax attention. Values have ``dims.kv_heads`` heads."""
 
     def build(self, dims: Dims) -> ValueMap:
-        return ValueMap()
+        raise NotImplementedError
 
 
 class ScoreMap(nn.Module):
@@ -184,7 +184,7 @@ class ScoreConfig(PartConfig):
     """A slot inside softmax attention."""
 
     def build(self, dims: Dims) -> ScoreMap:
-        return ScoreMap()
+        raise NotImplementedError
 
 
 class Normaliser(nn.Module):
@@ -217,7 +217,7 @@ class OutputConfig(PartConfig):
     """A slot inside softmax attention."""
 
     def build(self, dims: Dims) -> HeadOutput:
-        return HeadOutput()
+        raise NotImplementedError
 
 
 class Merge(nn.Module, ABC):
@@ -246,7 +246,7 @@ class NormConfig(PartConfig):
     """A normalisation of each token's vector."""
 
     def build(self, dims: Dims) -> nn.Module:
-        return nn.Identity()
+        raise NotImplementedError
 
 
 class Feedforward(nn.Module, ABC):
@@ -458,6 +458,9 @@ HEADS: Slot[HeadConfig] = Slot("model.head", "how logits are computed", "glassfo
 class NoPositions(PositionsConfig):
     """Nothing is added: only the causal mask gives order (Haviv et al. 2022)."""
 
+    def build(self, dims: Dims) -> Positions:
+        return Positions()
+
 
 @CROSS.variant("none")
 @final
@@ -473,11 +476,17 @@ class NoCross(CrossConfig):
 class NoQueryKeyMap(QueryKeyConfig):
     """Queries and keys as they are (Vaswani et al. 2017)."""
 
+    def build(self, dims: Dims) -> QueryKeyMap:
+        return QueryKeyMap()
+
 
 @VALUE_MAPS.variant("none")
 @final
 class NoValueMap(ValueConfig):
     """Values as they are (Vaswani et al. 2017)."""
+
+    def build(self, dims: Dims) -> ValueMap:
+        return ValueMap()
 
 
 @SCORE_MAPS.variant("none")
@@ -485,14 +494,23 @@ class NoValueMap(ValueConfig):
 class NoScoreMap(ScoreConfig):
     """Scores as they are (Vaswani et al. 2017)."""
 
+    def build(self, dims: Dims) -> ScoreMap:
+        return ScoreMap()
+
 
 @OUTPUTS.variant("none")
 @final
 class NoHeadOutput(OutputConfig):
     """The heads' outputs as they are (Vaswani et al. 2017)."""
 
+    def build(self, dims: Dims) -> HeadOutput:
+        return HeadOutput()
+
 
 @NORMS.variant("none")
 @final
 class NoNorm(NormConfig):
     """The vectors as they are: the ablation that removes normalisation."""
+
+    def build(self, dims: Dims) -> nn.Module:
+        return nn.Identity()

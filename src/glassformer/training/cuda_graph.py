@@ -59,11 +59,15 @@ def _generators() -> tuple[object, ...]:
     return random.getstate(), bytes(torch.get_rng_state()), str(state)
 
 
-@functools.cache
 def _side_stream() -> torch.cuda.Stream:
+    return _stream_of(torch.cuda.current_device())
+
+
+@functools.cache
+def _stream_of(device: int) -> torch.cuda.Stream:
     """A stream beside the current one, the same for everything that is captured: torch keeps workspaces for matrix products
     for each stream (32 MiB, and 32 more for the backward pass)."""
-    return torch.cuda.Stream()
+    return torch.cuda.Stream(device)
 
 
 @contextmanager

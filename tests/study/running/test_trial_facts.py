@@ -83,6 +83,22 @@ def test_sound_networks_pass_on_texts_of_any_length(tokens):
     require_fair_losses(Plain(), TEXT[:tokens], CONTEXT)
 
 
+def test_a_window_longer_than_what_is_read_at_once():
+    text = np.tile(TEXT, 17)
+    for _ in range(4):
+        require_fair_losses(Plain(), text[:33_000], 25_000)
+
+
+def test_a_text_that_is_known_by_heart():
+    """Losses near nothing, where float32 and float64 differ by more than a thousandth of themselves."""
+
+    class Known(Plain):
+        def forward(self, ids: torch.Tensor) -> torch.Tensor:
+            return 13.0 * nn.functional.one_hot(ids, SIZE).float() + 0.01 * super().forward(ids)
+
+    require_fair_losses(Known(), np.ones(2000, np.uint16), CONTEXT)
+
+
 @pytest.mark.parametrize(
     ("kind", "numbers"), [(torch.float32, 30), (torch.int64, 60), (torch.complex128, 120), (torch.uint8, 30)]
 )

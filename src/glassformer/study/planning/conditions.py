@@ -74,13 +74,17 @@ def known_text(base: Mapping[str, Mapping[str, float]], own: Mapping[str, Mappin
     if "run" not in base or "run" not in own:
         return []
     gap = own["run"]["judged"] - own["run"]["trained"]
+    known = [one["trained"] for one in base.values() if one["judged"] != one["trained"]]
+    if own["run"]["trained"] > max(known, default=math.inf):
+        return []  # a model that learned less than the counting baselines is equally bad on all text
     easier = min(
         one["judged"] - one["trained"] for one in base.values() if one["judged"] != one["trained"] or one is base["run"]
     )
     if gap > easier - KNOWN_BY * own["run"]["trained"]:
         return []
     theirs = base["run"]["judged"] - base["run"]["trained"]
-    text = f"the judged text better predicted than its training text ({gap:+.2g} nats per token; the baseline {theirs:+.2g})"
+    how = "better predicted than" if gap < 0.0 else "predicted almost as well as"
+    text = f"the judged text {how} its training text ({gap:+.2g} nats per token; the baseline {theirs:+.2g})"
     return [Condition("judged text", text)]
 
 

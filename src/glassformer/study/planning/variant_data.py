@@ -339,8 +339,9 @@ def _require_same_bytes(name: str, own: PreparedData, base: PreparedData, split:
             "bits_per_byte cannot be paired; compare tokenizers that keep the text as it is.",
             reason="other-bytes",
         )
+    base_lengths, own_lengths = base.tokenizer.byte_lengths(), own.tokenizer.byte_lengths()
     for number in range(len(one)):
-        if _text_of(base, split, number) != _text_of(own, split, number):
+        if _text_of(base, split, number, base_lengths) != _text_of(own, split, number, own_lengths):
             raise ConfigError(
                 f"{name}: what its tokenizer makes of {own.split(split).where(number)} is not the text that the baseline's "
                 "makes of it, so bits_per_byte are not about the same text; compare tokenizers that keep the text as it is.",
@@ -354,9 +355,9 @@ def _first_bytes(data: PreparedData, split: str) -> float:
     return float(data.tokenizer.byte_lengths()[np.asarray(items.document(0))].sum()) if items.num_documents else 0.0
 
 
-def _text_of(data: PreparedData, split: str, number: int) -> str:
-    """What a tokenizer gives back of a document, without tokens that stand for no text."""
-    ids, lengths = np.asarray(data.split(split).document(number)), data.tokenizer.byte_lengths()
+def _text_of(data: PreparedData, split: str, number: int, lengths: np.ndarray) -> str:
+    """What a tokenizer gives back of a document, without tokens that stand for no text. ``lengths``: bytes of each token."""
+    ids = np.asarray(data.split(split).document(number))
     return data.tokenizer.decode(ids[lengths[ids] > 0.0].tolist())
 
 

@@ -82,6 +82,10 @@ def _beginning(text: TokenSplit, tokens: int) -> TokenSplit:
     return replace(text, tokens=text.tokens[:tokens], documents=text.documents[:count])
 
 
+LEAST_LOSS = 1e-2
+"""Nats: below it, losses in float32 and in float64 differ by more than ``CHANGED`` of themselves."""
+
+
 def require_fair_losses(network: Network, tokens: np.ndarray, context: int) -> None:
     """Raises ``CheckFailed`` where the losses that a network is judged by are not those that it has if what follows a token is
     not there: whichever way it sees the token itself, later ones or other rows. The checks of the laws use ids by chance; here
@@ -90,14 +94,14 @@ def require_fair_losses(network: Network, tokens: np.ndarray, context: int) -> N
     if length < 2:
         return
     windows = (len(tokens) - 1) // length
-    first = int(chance.integers(max(1, windows - MOST_TOKENS // length + 1))) * length
+    first = int(chance.integers(max(1, windows - max(1, MOST_TOKENS // length) + 1))) * length
     tokens = np.asarray(tokens[first : first + max(length, MOST_TOKENS // length * length) + 1])
     windows = (len(tokens) - 1) // length
     number = min(PLACES, max(32, MOST_TOKENS // length), 4 * windows)
     places = chance.integers(windows, size=number) * length + chance.integers(1, length + 1, size=number)
     judged = token_losses(network, tokens[: windows * length + 1], context=length)[places - 1]
     blind = losses_without_the_future(network, tokens, places, length, chance)
-    change = float(np.abs(blind - judged).mean()) / max(float(blind.mean()), 1e-6)
+    change = float(np.abs(blind - judged).mean()) / max(float(blind.mean()), LEAST_LOSS)
     if not change <= CHANGED:
         raise CheckFailed(
             f"causality: on the judged text its mean loss is {judged.mean():.4g}, and {blind.mean():.4g} where later tokens "
