@@ -178,7 +178,9 @@ def _same_start(recipe: Recipe, data: PreparedData, network: Network) -> str:
         return ""
     other = dict(starting_network(recipe.model_copy(update={"seed": recipe.seed + 1}), data, None)[0].named_parameters())
     for name, one in network.named_parameters():
-        if one.requires_grad and one.ndim > 1 and one.unique().numel() > 0.9 * one.numel() and torch.equal(one, other[name]):
+        numbers = torch.view_as_real(one) if one.is_complex() else one
+        drawn = one.requires_grad and one.ndim > 1 and numbers.detach().unique().numel() > 0.9 * numbers.numel()
+        if drawn and torch.equal(one, other[name]):
             return name
     return ""
 
