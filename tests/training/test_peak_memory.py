@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 import torch
+from tests.model.test_accounting import EVERY_VARIANT, B, T, V, config_of
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.assembly import batches_of, build_network, prepare_data
 from glassformer.foundation.runtime import choose_runtime
 from glassformer.model import kernels
+from glassformer.model.losses import summed_cross_entropy
+from glassformer.model.transformer import Transformer
 from glassformer.recipe import load_recipe
 from glassformer.recipe_cost import peak_memory, training_step
 from glassformer.training.peak_memory import LiveBytes
@@ -79,3 +83,29 @@ def test_a_plain_tensor_of_a_plugin_cannot_be_traced(tiny, monkeypatch) -> None:
     monkeypatch.setattr(nn.functional, "cross_entropy", lambda *args, **settings: known(*args, **settings) * plain)
     recipe = load_recipe(tiny, {"training.device": "cpu"})
     assert peak_memory(recipe, prepare_data(recipe)) is None
+
+
+@pytest.mark.parametrize(("slot", "variant"), EVERY_VARIANT)
+def test_a_counted_step_has_the_same_bits(slot: str, variant: dict[str, object]) -> None:
+    """Which steps are counted, nobody can foresee; a run must not depend on it."""
+    config = config_of(dropout=0.1, **{slot: variant})
+    ids_BT = torch.randint(V, (B, T), generator=torch.Generator().manual_seed(1))
+
+    model = Transformer(config, V).train()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.normal_(std=0.3)
+
+    def gradients() -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        model.zero_grad()
+        summed_cross_entropy(model(ids_BT), ids_BT[:, 0] if model.pools else ids_BT).backward()
+        return [weight.grad for weight in model.parameters() if weight.grad is not None]
+
+    plain = gradients()
+    with LiveBytes() as count:
+        counted = gradients()
+    assert all(torch.equal(one, other) for one, other in zip(plain, counted, strict=True))
+    with FlopCounterMode(display=False) as counter:
+        gradients()
+    assert count.flops == counter.get_total_flops()
