@@ -140,7 +140,15 @@ UNCAPTURED = {"training.cuda_graph": False}
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
-@pytest.mark.parametrize("how", ["SIGTERM to the launcher", "SIGKILL to a process", "SIGSTOP to a process", "an endless loop"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "SIGTERM to the launcher",
+        "SIGKILL to a process",
+        pytest.param("SIGSTOP to a process", marks=pytest.mark.slow),
+        pytest.param("an endless loop", marks=pytest.mark.slow),
+    ],
+)
 def test_a_broken_run_goes_on_alone_in_the_same_bits(start, recipe, tmp_path, how: str) -> None:
     run = tmp_path / "run"
     child = start(2, run, plugin=at_step(30, ENDLESS) if how == "an endless loop" else "", **LONG, **UNCAPTURED)
