@@ -77,6 +77,11 @@ class Plan:
         return None if self.step_seconds is None else self.steps * self.step_seconds
 
     @property
+    def trained_parameters(self) -> int:
+        """The numbers that training moves: all, or what a way of tuning leaves free."""
+        return sum(math.prod(shape) for shape in self.shapes)
+
+    @property
     def flops(self) -> int:
         """Of the whole run, its parent's included."""
         own = self.steps * self.cost.step_flops * self.recipe.training.accumulate
@@ -96,12 +101,14 @@ class Plan:
             self.steps * self.step_tokens,
             next((one.name for one in self.cost.parts if one.name.startswith("head")), ""),
         )
+        some_frozen = self.trained_parameters != self.cost.parameters
         facts = [
             ("steps", f"{self.steps:,}"),
             ("tokens per step", f"{self.step_tokens:,}"),
             ("tokens in all", f"{tokens:,}{f' ({tokens / self.train_tokens:.2f} epochs)' if self.train_tokens else ''}"),
             ("vocabulary", f"{self.vocabulary:,}"),
             ("parameters without the head", f"{sum(part.parameters for part in self.cost.parts if part.name != head):,}"),
+            *([("parameters that are trained", f"{self.trained_parameters:,}")] if some_frozen else []),
             ("FLOPs per step, forward and backward", f"{self.cost.step_flops * self.recipe.training.accumulate:,}"),
             ("weights", in_megabytes(self.cost.weight_bytes)),
             ("gradients", in_megabytes(self.cost.gradient_bytes)),
@@ -125,6 +132,7 @@ class Plan:
             "vocabulary": self.vocabulary,
             "train_tokens": self.train_tokens,
             **self.cost.to_dict(),
+            "trained_parameters": self.trained_parameters,
             "step_flops": self.cost.step_flops * self.recipe.training.accumulate,
             "optimizer_bytes": self.optimizer_bytes,
             "total_bytes": self.total_bytes,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -217,26 +218,43 @@ class Study:
         return {name: replace(one, tuning_variance=variances[name]) for name, one in trials.items()}
 
     @cached_property
+    def tuning_results(self) -> dict[str, list[list[TrialResult]]]:
+        """By variant and setting, the tuning trials that measured something, also those that failed."""
+        found: dict[str, list[list[TrialResult]]] = {
+            name: [[] for _ in self.plan.tuning_points(name)] for name in self.plan.variants
+        }
+        for trial in self.plan.tuning_trials({name: facts.matched for name, facts in self.book.variants.items()}):
+            with suppress(RunError):
+                result = read_trial(self.directory.trial(trial), trial, self.metric, self.split_of(trial))
+                found[trial.variant][trial.point].append(result)
+        return found
+
+    @cached_property
     def tuning_values(self) -> dict[str, Floats]:
         """By variant, the metric of every tuning trial, [setting, seed]; NaN where there is none, or where it failed."""
         seeds = self.plan.tuning_seeds
-        grids = {name: np.full((len(self.plan.tuning_points(name)), len(seeds)), np.nan) for name in self.plan.variants}
-        for trial in self.plan.tuning_trials({name: facts.matched for name, facts in self.book.variants.items()}):
-            with suppress(RunError):
-                found = read_trial(self.directory.trial(trial), trial, self.metric, self.split_of(trial))
-                if found.units is not None and found.problem is None:  # a setting with a failed run could not be chosen
-                    grids[trial.variant][trial.point, seeds.index(trial.seed)] = metric_of(found.units, self.metric)
+        grids = {name: np.full((len(points), len(seeds)), np.nan) for name, points in self.tuning_results.items()}
+        for name, points in self.tuning_results.items():
+            for point, results in enumerate(points):
+                for one in results:
+                    if one.units is not None and one.problem is None:  # a setting with a failed run could not be chosen
+                        grids[name][point, seeds.index(one.trial.seed)] = metric_of(one.units, self.metric)
         return grids
 
     @cached_property
     def tuning_table(self) -> list[dict[str, Any]]:
-        """Every setting that was tried: its variant and keys, the metric over the tuning seeds, whether it was chosen."""
+        """Every setting that was tried: its variant and keys, the metric over the tuning seeds, whether it was chosen, and how
+        many of its runs failed, by reason. Failed runs count in the metric: a table that hid them would not be the grid."""
         rows = []
-        for name, grid in self.tuning_values.items() if self.directory.has_trials("tuning") else ():
+        for name, points in self.tuning_results.items() if self.directory.has_trials("tuning") else ():
             chosen = self.book.variants[name].tuned if name in self.book.variants else None
-            for point, values in zip(self.plan.tuning_points(name), grid):
+            for point, results in zip(self.plan.tuning_points(name), points):
+                values = np.array([metric_of(one.units, self.metric) for one in results if one.units is not None])
                 measured = over_seeds(values[np.isfinite(values)]).within(self.metric.bounds).to_dict()
-                rows.append({"variant": name, "set": point, self.metric.name: measured, "chosen": point == chosen})
+                failed = dict(Counter(str(one.problem.value) for one in results if one.problem is not None))
+                rows.append(
+                    {"variant": name, "set": point, self.metric.name: measured, "chosen": point == chosen, "failed": failed}
+                )
         return rows
 
     def tuning_cells(self) -> list[list[Cell]]:
@@ -247,7 +265,11 @@ class Study:
                 row["variant"],
                 *map(str, row["set"].values()),
                 _estimate(row[self.metric.name]),
-                "chosen" if row["chosen"] else "",
+                "chosen"
+                if row["chosen"]
+                else ", ".join(
+                    f"{reason} in {count} of {len(self.plan.tuning_seeds)}" for reason, count in row["failed"].items()
+                ),
             ]
             for row in self.tuning_table
         ]
