@@ -29,6 +29,8 @@ from glassformer.training.config import TrainingConfig
 from glassformer.training.parallel.launch import number_of_processes
 from glassformer.training.parallel.shard import chosen_form, refuse_if_not_cut
 
+pytestmark = pytest.mark.timeout(300)  # each starts several processes and trains twice; on a GPU that many share, minutes
+
 STEPS = 12
 PATIENCE = "15" if torch.cuda.is_available() else "4"
 """Seconds. A process that makes its CUDA context beside many others gives no sign of life for some of them."""
