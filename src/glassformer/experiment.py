@@ -37,7 +37,7 @@ from glassformer.checking.gate import require_network, require_processes, requir
 from glassformer.checks.check_report import CheckReport
 from glassformer.data.batches import Batch
 from glassformer.data.data_kinds import PreparedData
-from glassformer.data.memory_cache import MemoryCache
+from glassformer.data.disk_cache import cached_value
 from glassformer.data.overlap import share_in_train
 from glassformer.evaluation.token_losses import evaluating
 from glassformer.foundation.config import diff, fingerprint
@@ -57,7 +57,7 @@ from glassformer.foundation.errors import (
 from glassformer.foundation.files import code_sha256
 from glassformer.foundation.metrics import COLLAPSED_TO, TRAIN, VALIDATION
 from glassformer.foundation.place import place_of
-from glassformer.foundation.plugins import changed_plugins, fault_in_plugin, load_plugins
+from glassformer.foundation.plugins import changed_plugins, fault_in_plugin, load_plugins, loaded_plugins, plugin_checksums
 from glassformer.foundation.progress import SILENT, Watcher, usual_watcher
 from glassformer.foundation.registry import unrecorded_parts
 from glassformer.foundation.runtime import Runtime, choose_runtime, environment, is_out_of_memory
@@ -805,14 +805,13 @@ def _validation(
     return {VALIDATION + name: value for name, value in found.items()} | {TRAIN + name: one for name, one in trained.items()}
 
 
-_OVERLAPS: MemoryCache[float | None] = MemoryCache(8, size=lambda share: 0)
-
-
 def _share_trained_on(data: PreparedData) -> float | None:
-    """The share of the validation split that stands in the training split too; computed once for all runs of a worker."""
+    """The share of the validation split that stands in the training split too."""
     if "validation" not in data.names:
         return None
-    return _OVERLAPS.get(fingerprint(data.record), lambda: share_in_train(data.split("train"), data.split("validation")))
+    about = {key: value for key, value in data.record.items() if key != "places"}
+    key = [about, plugin_checksums(loaded_plugins())]
+    return cached_value("overlaps", key, lambda: share_in_train(data.split("train"), data.split("validation")))
 
 
 def _baseline_values(folder: RunDirectory, recipe: Recipe, data: PreparedData, stop: StopSignal) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -215,7 +216,8 @@ def peak_memory(recipe: Recipe, data: PreparedData) -> int | None:
     batches = batches_of(recipe, data)
     largest = max((batches.batch(number) for number in range(BATCHES_SEEN)), key=lambda batch: batch.numel)
     try:
-        with torch.random.fork_rng(), kernels.not_launched():
+        with torch.random.fork_rng(), kernels.not_launched(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about what torch loads to trace; what the step itself warns of, training says
             with mode:  # some optimizers make their state at once
                 step = training_step(recipe, network, runtime)  # type: ignore[arg-type]
             form, _ = choose_form(step, number_of_steps(recipe, batches), None, 0.0, SILENT)
