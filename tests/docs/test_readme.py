@@ -41,3 +41,12 @@ def test_a_terminal_loses_nothing() -> None:
     drawn = make_readme().terminal("glassformer demo", "\n".join(lines), most=100)
     rows = [text.text or "" for text in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
     assert rows == ["$ glassformer demo", "a < b & c", "", "x" * 100, "x" * 30, "[better] it is"]
+
+
+def test_the_changelog_can_be_read() -> None:
+    """By subject, in lines: not the history of its building."""
+    release = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1]
+    assert len(release.encode()) < 12_000
+    lines = [line for line in release.splitlines() if line.startswith("- ")]
+    assert len(lines) >= 20
+    assert max(map(len, lines)) < 450
