@@ -7,6 +7,7 @@ the site: README.md is its first page, a source file is a page that shows it.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import json
 import os
@@ -125,17 +126,41 @@ def commands() -> str:
         "Every command prints this with `--help`. `glassformer --install-completion` makes your shell complete them.\n",
     ]
     for name in group.list_commands(context):
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said):
-            run([name, "--help"])
-        parts.append(f"## {name}\n\n```text\n{said.getvalue().strip()}\n```\n")
+        verbs = getattr(group.get_command(context, name), "commands", {})
+        for words in [[name], *([name, verb] for verb in verbs)]:
+            said = io.StringIO()
+            with contextlib.redirect_stdout(said):
+                run([*words, "--help"])
+            parts.append(f"{'#' * (1 + len(words))} {' '.join(words)}\n\n```text\n{said.getvalue().strip()}\n```\n")
     return "\n".join(parts)
 
 
 def reference() -> str:
-    """Every public Python name, from its docstring."""
+    """Every public Python name, and the classes of what it returns, from their docstrings."""
     sys.path.insert(0, str(ROOT / "src"))
     import glassformer
 
     parts = ["# Python reference\n", "What `import glassformer as gf` gives. How it is used: [Python](python.md).\n"]
-    return "\n".join([*parts, *(f"::: {module}.{name}\n" for name, module in sorted(glassformer._FACE.items()))])
+    parts += [f"::: {module}.{name}\n" for name, module in sorted(glassformer._FACE.items())]
+    parts.append("# What they return\n")  # the signature of these is the list of their fields
+    parts += [f"::: {one}\n    options: {{merge_init_into_class: true}}\n" for one in returned()]
+    return "\n".join(parts)
+
+
+def returned() -> list[str]:
+    """Our classes that public functions and methods return or hand to a callback, and that are no public names themselves."""
+    import glassformer
+
+    found = dict[str, str]()
+    for name in glassformer.__all__:
+        thing = getattr(glassformer, name)
+        members = {name: thing} if inspect.isfunction(thing) else vars(thing)
+        for function in (one for key, one in members.items() if not key.startswith("_")):
+            function = getattr(function, "fget", None) or getattr(function, "func", function)
+            notes = getattr(function, "__annotations__", {})
+            words = " ".join(str(notes[key]) for key in notes if key == "return" or name == "Callback")
+            for word in re.findall(r"\b[A-Z]\w+", words):
+                one = getattr(sys.modules[function.__module__], word, None)
+                if inspect.isclass(one) and one.__module__.startswith("glassformer") and word not in glassformer.__all__:
+                    found[word] = f"{one.__module__}.{word}"
+    return [found[word] for word in sorted(found)]
