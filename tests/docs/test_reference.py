@@ -75,8 +75,8 @@ def test_what_a_call_returns_shows_itself_in_a_few_lines() -> None:
     plan = gf.plan(recipe)
     assert f"{plan.cost.parameters:,}" in str(plan)
     evaluation = Evaluation("validation", {"loss": Estimate(2.5, 2.4, 2.6, 9)}, {"uniform": {"loss": Estimate(3.0)}})
-    verdict = Verdict("model.norm=rms", "same", "within", "model.norm=rms makes no difference.")
-    assert str(verdict) == "[same] model.norm=rms makes no difference."
+    verdict = Verdict("model.norm=rms", "invalid", "the baseline learned nothing " * 9, "model.norm=rms is invalid.")
+    assert str(verdict) == "[invalid] model.norm=rms is invalid."
     assert str(Sample("Once", " upon", 5, "length")) == "Once upon"
     assert repr(evaluation) == "Evaluation('validation', loss 2.500 [2.400, 2.600])"
     for one in (plan, evaluation, verdict):

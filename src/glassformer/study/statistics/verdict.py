@@ -347,4 +347,5 @@ class Verdict:
         return f"[{self.verdict}] {self.sentence}"
 
     def __repr__(self) -> str:
-        return f"Verdict({self.variant!r}, {self.verdict!r}, difference {self.difference})"
+        numbers = "" if self.difference.value is None else f", difference {self.difference}"
+        return f"Verdict({self.variant!r}, {self.verdict!r}{numbers})"
