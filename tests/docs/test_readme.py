@@ -50,3 +50,15 @@ def test_the_changelog_can_be_read() -> None:
     lines = [line for line in release.splitlines() if line.startswith("- ")]
     assert len(lines) >= 20
     assert max(map(len, lines)) < 450
+
+
+def test_numbers_in_words_are_those_of_the_tree() -> None:
+    from glassformer.pretrained.tuning.base import TUNINGS
+
+    words = "zero one two three four five six seven eight nine ten eleven twelve".split()
+    counted = {
+        "tuned in one of {} ways": len(TUNINGS.names()),
+        "[{} published exercises repeated]": len(re.findall(r"^## S\d", (ROOT / "docs/systems.md").read_text("utf-8"), re.M)),
+        "[A course in {} lessons]": len(list((ROOT / "docs/course").glob("*.ipynb"))),
+    }
+    assert [text for text, number in counted.items() if text.format(words[number]) not in README] == []
