@@ -33,7 +33,7 @@ LARGEST = 200_000
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the generated pages. A link to a file that does not exist fails the build here; one to an anchor, in mkdocs."""
-    generated = {"commands.md": commands(), "reference.md": reference()}
+    generated = {"commands.md": commands(), "reference.md": reference(), "returns.md": returns()}
     generated |= {page: (ROOT / source).read_text(encoding="utf-8") for source, page in AT_ROOT.items()}
     for name, text in generated.items():
         files.append(File.generated(config, name, content=text))
@@ -136,15 +136,21 @@ def commands() -> str:
 
 
 def reference() -> str:
-    """Every public Python name, and the classes of what it returns, from their docstrings."""
+    """Every public Python name, from its docstring."""
     sys.path.insert(0, str(ROOT / "src"))
     import glassformer
 
-    parts = ["# Python reference\n", "What `import glassformer as gf` gives. How it is used: [Python](python.md).\n"]
-    parts += [f"::: {module}.{name}\n" for name, module in sorted(glassformer._FACE.items())]
-    parts.append("# What they return\n")  # the signature of these is the list of their fields
-    parts += [f"::: {one}\n    options: {{merge_init_into_class: true}}\n" for one in returned()]
-    return "\n".join(parts)
+    parts = [
+        "# Python reference\n",
+        "What `import glassformer as gf` gives. How it is used: [Python](python.md). What calls return: [here](returns.md).\n",
+    ]
+    return "\n".join([*parts, *(f"::: {module}.{name}\n" for name, module in sorted(glassformer._FACE.items()))])
+
+
+def returns() -> str:
+    """The classes of what public names return, from their docstrings; a dataclass's signature is the list of its fields."""
+    parts = ["# What calls return\n", "Objects that functions and methods of [the reference](reference.md) give you.\n"]
+    return "\n".join([*parts, *(f"::: {one}\n    options: {{merge_init_into_class: true}}\n" for one in returned())])
 
 
 def returned() -> list[str]:

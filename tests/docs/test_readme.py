@@ -55,7 +55,7 @@ def test_the_changelog_can_be_read() -> None:
 def test_numbers_in_words_are_those_of_the_tree() -> None:
     from glassformer.pretrained.tuning.base import TUNINGS
 
-    words = "zero one two three four five six seven eight nine ten eleven twelve".split()
+    words = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
     counted = {
         "tuned in one of {} ways": len(TUNINGS.names()),
         "[{} published exercises repeated]": len(re.findall(r"^## S\d", (ROOT / "docs/systems.md").read_text("utf-8"), re.M)),

@@ -58,9 +58,11 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     for name in ORDER:
         examples = BLOCK.findall(inspect.getdoc(getattr(gf, name)) or "")
         assert len(examples) == 1, name
-        with contextlib.redirect_stdout(io.StringIO()) as printed:
+        with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.redirect_stderr(io.StringIO()) as told:
             exec(compile(textwrap.dedent(examples[0]), f"<example of {name}>", "exec"), {"gf": gf, "torch": torch})
         assert name == "Study" or len(printed.getvalue()) < 5000, f"{name} prints a wall of text"
+        if name in ("train", "compare"):  # what takes long says how far it is
+            assert "example" in told.getvalue() or "step 4" in told.getvalue(), name
 
 
 def test_what_a_call_returns_shows_itself_in_a_few_lines() -> None:

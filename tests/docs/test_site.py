@@ -38,5 +38,5 @@ def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> Non
     assert [name for name, text in pages.items() if re.search(loaded, text.replace('rel="canonical"', ""))] == []
     assert {"index.html", "commands.html", "reference.html", "recipes.html"} <= set(pages)
     assert {"verify-resume", "data-show"} <= set(re.findall(r'<h[23] id="([^"]+)"', pages["commands.html"]))
-    shown = set(re.findall(r'<h[23] id="([^"]+)"', pages["reference.html"]))
+    shown = set(re.findall(r'<h[23] id="([^"]+)"', pages["reference.html"] + pages["returns.html"]))
     assert {"glassformer.run.Run.evaluate_texts", "glassformer.run.Run.recipe", "glassformer.prediction.Prediction"} <= shown

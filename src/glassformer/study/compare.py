@@ -15,7 +15,7 @@ from typing import Any, Literal
 from glassformer.foundation.errors import GlassformerError, UsageError
 from glassformer.foundation.machine import cores
 from glassformer.foundation.plugins import load_plugins
-from glassformer.foundation.progress import SILENT, Watcher
+from glassformer.foundation.progress import SILENT, Watcher, usual_watcher
 from glassformer.foundation.registry import variants_of
 from glassformer.foundation.runtime import choose_device
 from glassformer.recipe import Recipe, Source
@@ -129,7 +129,7 @@ def compare(
     confirm: Path | str | None = None,
     baseline: Baseline = "paired",
     callbacks: Sequence[Callback | str] = (),
-    watch: Watcher = SILENT,
+    watch: Watcher | None = None,
 ) -> Study:
     """Runs a study and returns it as a ``Study`` with a verdict for each change. The same call continues a stopped study.
 
@@ -150,7 +150,7 @@ def compare(
     ``baseline``: ``paired`` compares seed by seed, ``bank`` with 32 or more stored runs of the baseline. ``confirm``: a study
     whose winner is tested once more, with new seeds on the test split. ``plugins``: files with variants of your own.
     ``callbacks``: objects of your class that extends ``Callback``, or names of loggers (tensorboard, wandb, csv); they hear of
-    every finished trial, in this process. ``watch`` gets sentences and progress.
+    every finished trial, in this process. ``watch`` gets sentences and progress; by default they are printed to standard error.
 
     ```python
     small = {"training.steps": 4, "model.layers": 1, "model.width": 16, "model.context": 16}
@@ -172,7 +172,7 @@ def compare(
         baseline=baseline,
         plugins=plugins,
         callbacks=callbacks,
-        watch=watch,
+        watch=usual_watcher() if watch is None else watch,
     )
     settings = {
         "seeds": seeds,

@@ -76,9 +76,8 @@ class Study:
     """
 
     def __init__(self, directory: StudyDirectory, failures: Mapping[tuple[str, int], str] | None = None) -> None:
-        """``failures``: reasons of failed trials that left no folder."""
         self.directory = directory
-        self.failures = dict(failures or {})
+        self.failures = dict(failures or {})  # of trials that left no folder
 
     @classmethod
     def load(cls, folder: Path | str) -> Study:
