@@ -64,7 +64,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             place = AT_ROOT[path]
         elif shown_as_source(path):
             place = f"source/{path}.md"
-        elif path.startswith("docs/") and (ROOT / path).exists():
+        elif path.startswith("docs/") and ((ROOT / path).exists() or files.get_file_from_path(path.removeprefix("docs/"))):
             place = path.removeprefix("docs/")
         else:
             raise FileNotFoundError(f"{at} links to {match[2]}: {path} does not exist")
