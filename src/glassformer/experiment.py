@@ -135,17 +135,26 @@ def train(
     watch: Watcher | None = None,
     processes: int | Literal["auto"] | Processes | None = None,
 ) -> Run:
-    """Trains a recipe and returns the run. ``set`` changes recipe keys: ``{"model.width": 64}``.
+    """Trains a recipe and returns its ``Run``. ``set`` changes recipe keys: ``{"model.width": 64}``; ``seed`` is one of them.
 
     ``source``: a recipe (built-in name, file, mapping), a text file (a small recipe is chosen and printed), or with ``resume``
     a run's folder. ``out``: default runs/NAME. ``resume``: continue from the last checkpoint; ``"or begin"`` starts where there
-    is none. ``callbacks``: objects of your class that extends ``Callback``, or names of loggers (tensorboard, wandb, csv).
-    ``samples``: tokens to generate at every evaluation. A model that fails a check (sees later tokens, other rows, padding) is
-    not trained; ``allow_leaks`` trains it, every figure marked tainted. ``recheck=False`` accepts an earlier check of the same
-    architecture and build, ``checked`` is the report of one. ``planned_flops``: of the whole study, so that compiling can pay.
-    ``measure``: counts memory and FLOPs of a few steps while they are taken, for a study.
-    ``processes``: trains on so many processes of this machine (docs/scale.md); by default this one alone, or those that
-    torchrun started.
+    is none. ``plugins``: files with variants of your own. ``callbacks``: objects of your class that extends ``Callback``, or
+    names of loggers (tensorboard, wandb, csv). ``samples``: tokens to generate at every evaluation. ``note``: a sentence of
+    yours, kept with the run. ``threads``: of torch. ``processes``: trains on so many processes of this machine (docs/scale.md);
+    by default this one alone, or those that torchrun started. ``watch`` gets sentences and progress; by default they are
+    printed to standard error. ``clock`` measures where the seconds go.
+
+    A model that fails a check (sees later tokens, other rows, padding) is not trained; ``allow_leaks`` trains it, every figure
+    marked tainted. With ``recheck`` false an earlier check of the same architecture and build is accepted; ``checked`` is the
+    report of one. For studies: ``planned_flops`` of the whole study, so that compiling can pay; ``measure`` counts memory and
+    FLOPs of a few steps while they are taken.
+
+    ```python
+    small = {"training.steps": 4, "model.layers": 1, "model.width": 16, "model.context": 16}
+    run = gf.train("docstrings-char", set=small, out="runs/example")
+    print(run)
+    ```
     """
     clock = clock or Stopwatch()
     watch = usual_watcher() if watch is None else watch

@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import torch
 
 from glassformer.assembly import batches_of, build_network, number_of_steps, prepare_data, training_step
 from glassformer.data.data_kinds import PreparedData
+from glassformer.evaluation.results import text_table
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher, duration
 from glassformer.foundation.runtime import choose_runtime
@@ -126,7 +128,23 @@ class Plan:
             facts.append(("FLOPs of both runs", f"{self.flops:,}"))
         return facts
 
+    def parts(self) -> list[list[str]]:
+        """A row for each part of the model, under a header, and one for all of it."""
+        rows = [[one.name, f"{one.copies}", f"{one.parameters:,}", f"{one.forward_flops:,}"] for one in self.cost.parts]
+        whole = ["all", "", f"{self.cost.parameters:,}", f"{self.cost.forward_flops:,}"]
+        return [["part", "copies", "parameters", "FLOPs forward, one step"], *rows, whole]
+
+    def __str__(self) -> str:
+        return "\n".join([text_table(self.parts()), "", *(f"{name}: {value}" for name, value in self.facts())])
+
+    def __repr__(self) -> str:
+        return f"Plan({self.cost.parameters:,} parameters, {self.steps:,} steps, {self.flops:.3g} FLOPs)"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
     def to_dict(self) -> dict[str, Any]:
+        """The JSON form, as ``train --dry-run --json`` prints it."""
         return {
             "recipe": self.recipe.to_dict(),
             "steps": self.steps,
@@ -194,9 +212,16 @@ def plan(
     timed: bool = False,
     watch: Watcher = SILENT,
 ) -> Plan:
-    """The cost of a recipe by part; reads the data (for the vocabulary) and trains nothing.
+    """What a recipe costs, part by part, as a ``Plan``: parameters, FLOPs, memory. Reads the data and trains nothing.
 
-    ``timed``: also how long a step takes on this machine, from a few steps whose result is thrown away.
+    ``source``, ``set``, ``seed``, ``plugins`` and ``watch``: as in ``train``. ``timed``: also how long a step takes on this
+    machine, from a few steps whose result is thrown away.
+
+    ```python
+    plan = gf.plan("docstrings-char", set={"model.layers": 2})
+    print(plan.cost.parameters, plan.flops, plan.total_bytes)
+    print(plan)
+    ```
     """
     load_plugins(plugins)
     recipe = load_recipe(source, {**(set or {}), **({} if seed is None else {"seed": seed})}, watch=watch)

@@ -54,7 +54,6 @@ app = typer.Typer(
     epilog="Every command takes --quiet (results only) and --debug (tracebacks). Exit codes: 0 success; 1 data, files or "
     "run time; 2 wrong command, option or recipe; 3 a check failed; 4 training diverged; 130, 143 stopped by a signal.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -62,11 +62,23 @@ STEPS = "training.steps"
 
 @final
 class Study:
-    """One study in its folder. ``failures``: reasons of failed trials that left no folder."""
+    """A study in its folder, from ``compare`` or ``Study.load``: plan, trials, verdicts, table, figures; shows itself whole.
+
+    Arguments that mean the same in every method: ``variant`` is the name of a change (as in ``plan.variants``), "base" the
+    baseline; ``trial`` one of ``plan.trials()``.
+
+    ```python
+    study = gf.Study.load("studies/example")
+    for verdict in study.verdicts:
+        print(verdict.variant, verdict.verdict, verdict.difference)
+    print(study.frame("seed"))
+    study.figure("values").savefig("values.pdf")
+    ```
+    """
 
     def __init__(self, directory: StudyDirectory, failures: Mapping[tuple[str, int], str] | None = None) -> None:
         self.directory = directory
-        self.failures = dict(failures or {})
+        self.failures = dict(failures or {})  # of trials that left no folder
 
     @classmethod
     def load(cls, folder: Path | str) -> Study:
@@ -78,18 +90,22 @@ class Study:
 
     @property
     def folder(self) -> Path:
+        """Where plan, trials, results and report are stored."""
         return self.directory.root
 
     @cached_property
     def plan(self) -> StudyPlan:
+        """What was compared, on what, with how many seeds: written before the first run."""
         return self.directory.plan()
 
     @cached_property
     def book(self) -> VariantBook:
+        """What was found out about each variant before training: its cost, its checks, its text."""
         return VariantBook.read(self.directory.variants_file)
 
     @property
     def metric(self) -> Metric:
+        """The metric that the verdicts are about."""
         return self.plan.judged
 
     @cached_property
@@ -292,6 +308,7 @@ class Study:
         return [word for plugin in self.book.plugins for word in ("--plugin", plugin["file"])]
 
     def verdict(self, variant: str) -> Verdict:
+        """The verdict on one change."""
         for verdict in self.verdicts:
             if verdict.variant == variant:
                 return verdict
@@ -306,6 +323,7 @@ class Study:
         return [load(self.directory.trial(one.trial)) for one in self.results[variant] if one.status == "finished"]
 
     def finished(self, variant: str) -> list[TrialResult]:
+        """The trials of a variant that have finished, by seed."""
         return [result for result in self.results[variant] if result.status == "finished"]
 
     def seed_values(self, variant: str) -> Floats:
@@ -441,7 +459,7 @@ class Study:
             ledger_of(self.plan, self.book).record(self.attempts())
 
     def report(self, out: Path | str | None = None) -> Path:
-        """Writes the self-contained page (and, in the study's own folder, Markdown with figures); returns its path."""
+        """Writes the self-contained page to ``out`` and returns its path; by default to the study's folder, with Markdown."""
         from glassformer.study.reporting.study_report import write_report
 
         return write_report(self, out)
@@ -457,7 +475,7 @@ class Study:
         return rows
 
     def frame(self, by: Literal["variant", "seed"] = "variant") -> pandas.DataFrame:
-        """The table as a pandas DataFrame: a row per variant, with the ends of each interval; or a row per trial."""
+        """The table as a pandas DataFrame: ``by`` variant, with the ends of each interval, or by seed, a row per trial."""
         return frame_of(self.rows_by_seed() if by == "seed" else self.flat_table())
 
     def flat_table(self) -> list[dict[str, Any]]:
@@ -474,13 +492,14 @@ class Study:
         return rows
 
     def figure(self, what: str = "differences") -> Figure:
-        """``differences`` from the baseline, learning ``curves`` with bands over seeds, ``cost`` against quality, or the
-        ``values`` of every seed."""
+        """A figure of matplotlib. ``what``: ``differences`` from the baseline, learning ``curves`` with bands over seeds,
+        ``cost`` against quality, or the ``values`` of every seed."""
         from glassformer.study.reporting.study_report import study_figure
 
         return study_figure(self, what)
 
     def header(self) -> list[str]:
+        """The names of the columns of ``cells``."""
         return ["variant", "verdict", "seeds", self.metric.name, "difference", "parameters", "FLOPs", "memory", "tokens/s"]
 
     def cells(self) -> list[list[Cell]]:
@@ -515,7 +534,7 @@ class Study:
 
     def sentences(self) -> list[str]:
         """The verdicts, a line each."""
-        return [f"[{one.verdict}] {one.sentence}" for one in self.verdicts]
+        return [str(one) for one in self.verdicts]
 
     def __repr__(self) -> str:
         words = ", ".join(f"{verdict.variant}: {verdict.verdict}" for verdict in self.verdicts)
