@@ -40,6 +40,17 @@ def test_our_own_statements_are_what_is_counted(recipe, change):
     assert found["judged_share"] == 0.0
 
 
+@pytest.mark.parametrize(
+    ("changes", "places"),
+    [({}, 0), ({"model.dropout": 0.2}, 1 + 3), ({"model.dropout": 0.2, "model.layers": 2}, 1 + 6)],
+)
+def test_places_with_dropout(recipe, changes, places):
+    """After the embedding, and in each layer in the pattern and after both parts."""
+    made = load_recipe(recipe, changes)
+    data = prepare_data(made)
+    assert counted(made, data, "validation", plan_with(made, data))["chances"] == places
+
+
 def test_the_start_and_the_function(recipe):
     def of(**changes):
         made = load_recipe(recipe, {key.replace("__", "."): value for key, value in changes.items()})
