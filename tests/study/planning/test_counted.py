@@ -51,6 +51,20 @@ def test_places_with_dropout(recipe, changes, places):
     assert counted(made, data, "validation", plan_with(made, data))["chances"] == places
 
 
+def test_longer_windows_are_not_more_work_when_judged(recipe):
+    """For each token only the pattern is longer, and training tells that."""
+    facts = []
+    for changes in ({}, {"model.context": 14, "training.batch_size": 5}):
+        made = load_recipe(recipe, changes)
+        data = prepare_data(made)
+        found = counted(made, data, "validation", plan_with(made, data))
+        known = {key: found[key] for key in ("step_flops", "steps", "tokens", "judged_flops")}
+        facts.append(Facts(recipe="r", data="d", documents="x", **known))
+    assert facts[0].tokens == facts[1].tokens
+    assert 1.0 < facts[1].judged_flops / facts[0].judged_flops < 1.2
+    assert differences(*facts, ["model.context", "training.batch_size"]) == []
+
+
 def test_the_start_and_the_function(recipe):
     def of(**changes):
         made = load_recipe(recipe, {key.replace("__", "."): value for key, value in changes.items()})

@@ -109,14 +109,14 @@ def _step_flops(recipe: Recipe, network: Network, batch: Batch, cost: Plan) -> f
     return counter.get_total_flops() * batch.numel / part.numel
 
 
-def _judged_flops(network: Network, context: int) -> int:
-    """FLOPs of a forward pass over one row in evaluation mode; 0: not known."""
+def _judged_flops(network: Network, context: int) -> float:
+    """FLOPs of a forward pass over one row in evaluation mode, for each of its tokens; 0: not known."""
     if network.reads_source:
-        return 0
+        return 0.0
     ids_1T = (torch.arange(context) % network.dims.vocabulary)[None].to(next(network.parameters()).device)
     with by_definition(network), evaluating(network), torch.no_grad(), FlopCounterMode(display=False) as counter:
         network(ids_1T)
-    return counter.get_total_flops()
+    return counter.get_total_flops() / context
 
 
 class _Draws(TorchDispatchMode):

@@ -78,8 +78,8 @@ class Facts:
     """How much of the judged text stands in that of its parents."""
     chances: int | None = None
     """How often a pass in training draws random numbers: the places with dropout. None: not known."""
-    judged_flops: int = 0
-    """FLOPs of a forward pass over one row when it is judged."""
+    judged_flops: float = 0.0
+    """FLOPs of a forward pass when it is judged, for each token."""
     judge: str = ""
     """Where the baseline's evaluator judges it and not its own: what its evaluations are called by."""
 
