@@ -136,7 +136,7 @@ def _chances(network: Network, context: int) -> int | None:
     if network.reads_source:
         return None
     ids_1T = (torch.arange(context) % network.dims.vocabulary)[None].to(next(network.parameters()).device)
-    with by_definition(network), torch.random.fork_rng(), torch.no_grad(), _Draws() as draws:
+    with by_definition(network), torch.random.fork_rng(devices=[]), torch.no_grad(), _Draws() as draws:
         network.train()(ids_1T)
     return draws.count
 

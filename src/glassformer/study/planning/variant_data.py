@@ -258,8 +258,8 @@ def _judged_in_train(plan: StudyPlan, own: PreparedData, base: PreparedData) -> 
 
 
 def _read_by_parents(plan: StudyPlan, name: str, recipe: Recipe, data: PreparedData) -> float:
-    """The share of the judged text that the parents of a variant have read, where it is more than the text repeats itself; raises
-    where it is all of a text. Of labelled texts a parent that only reads has not seen the labels."""
+    """The share of the judged text that the parents of a variant have read, where it is more than the text repeats itself;
+    raises where it is all of a text. Of labelled texts a parent that only reads has not seen the labels."""
     share = read_by_parents(recipe, data, plan.split)
     repeated = share_in_train(data.split("train"), data.split(plan.split)) if share and "train" in data.names else None
     if share <= 2.0 * (repeated or 0.0):

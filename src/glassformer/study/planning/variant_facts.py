@@ -168,12 +168,10 @@ def differences(base: Facts, own: Facts, sets: Collection[str]) -> list[Conditio
         found.append(Condition("judged text", text))
     found += _more_when_judged(base, own)
     found += _beside(base, own, sets)
-    if (
-        None not in (base.chances, own.chances)
-        and base.chances != own.chances
-        and not any(key.startswith(CHANCES) for key in sets)
-    ):
-        found.append(Condition("dropout", f"dropout in {own.chances} places instead of {base.chances}"))
+    counted = base.chances is not None and own.chances is not None and not any(key.startswith(CHANCES) for key in sets)
+    if counted and own.chances != base.chances:
+        places = "place" if own.chances == 1 else "places"
+        found.append(Condition("dropout", f"dropout in {own.chances} {places} instead of {base.chances}"))
     if not any(key.startswith("model.init") for key in sets):
         found += _other_start(base, own)
     if own.same_start and not base.same_start:
