@@ -94,7 +94,7 @@ class Facts:
         report = CheckReport.from_dict(answer["check"])
         leak = " ".join(finding.sentence for finding in report.findings) or report.doubts or None
         keys = ("parameters", "step_flops", "memory_bytes", "steps", "tokens", "device", "machine", "check")
-        measured = ("rows", "epochs", "start", "same_start", "function", "order", "judged_share", "judged_flops")
+        measured = ("rows", "epochs", "start", "same_start", "function", "order", "judged_share", "judged_flops", "chances")
         found = {key: answer[key] for key in measured if key in answer}
         return replace(self, leak=leak or self.leak, **{key: answer[key] for key in keys}, **found)
 
