@@ -83,6 +83,7 @@ def test_the_start_and_the_function(recipe):
     (found,) = differences(one, replace(two, start=smaller, function=relu["function"]), ["model.norm"])
     assert found.text.startswith("another start of parts that both have")
     assert differences(one, replace(two, start=smaller), ["model.init"]) == []
+    assert differences(one, replace(two, start=smaller), ["init_from"]) == []
 
 
 def test_other_order_and_judged_text():

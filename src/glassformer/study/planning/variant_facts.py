@@ -172,7 +172,7 @@ def differences(base: Facts, own: Facts, sets: Collection[str]) -> list[Conditio
     if counted and own.chances != base.chances:
         places = "place" if own.chances == 1 else "places"
         found.append(Condition("dropout", f"dropout in {own.chances} {places} instead of {base.chances}"))
-    if not any(key.startswith("model.init") for key in sets):
+    if not any(key.startswith(("model.init", "init_from")) for key in sets):  # a parent is said as such
         found += _other_start(base, own)
     if own.same_start and not base.same_start:
         found.append(Condition("seeds", f"one and the same start for all seeds ({own.same_start})"))
