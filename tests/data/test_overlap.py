@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from glassformer.data.overlap import WINDOW, share_in_train
+from glassformer.data import overlap
+from glassformer.data.overlap import PHRASE, WINDOW, share_in_train, share_read
 
 
 def of(tokens: np.ndarray) -> SimpleNamespace:
@@ -35,3 +36,32 @@ def test_too_short_to_tell() -> None:
 
 def test_labelled_texts_say_themselves() -> None:
     assert share_in_train(None, SimpleNamespace(seen=np.array([True, False, False, True]))) == 0.5
+
+
+def test_text_far_back_in_the_training_text_is_found_too(monkeypatch) -> None:
+    """A text is searched a piece at a time; a window that lies in two pieces counts."""
+    draw = np.random.default_rng(1)
+    train = draw.integers(0, 90, 7000)
+    monkeypatch.setattr(overlap, "AT_ONCE", 500)
+    assert share_in_train(of(train), of(train[5980:6800])) == 1.0
+    assert share_in_train(of(train), of(train[480:520])) == 1.0
+    monkeypatch.setattr(overlap, "MOST_TOKENS", 6000)
+    assert share_in_train(of(train), of(train[6100:6800])) == 0.0
+
+
+def test_what_a_parent_has_read() -> None:
+    """Text of text; labelled texts of labelled texts; labelled texts of text, by their first and last tokens."""
+    draw = np.random.default_rng(2)
+    train = draw.integers(97, 123, 900)
+    assert share_read(of(train), of(train[100:300]), None) == 1.0
+    known, new = ("".join(map(chr, draw.integers(97, 123, 20))) for _ in range(2))
+    one, other = SimpleNamespace(texts=[known]), SimpleNamespace(texts=[known, new])
+    assert share_read(one, other, None) == 0.5
+
+    def encode(text: str) -> list[int]:
+        return [ord(letter) for letter in text]
+
+    read = of(np.concatenate([train, encode(known), train]))
+    assert share_read(read, other, encode) == 0.5
+    assert share_read(read, SimpleNamespace(texts=[known[: PHRASE - 1]]), encode) is None
+    assert share_read(read, SimpleNamespace(ids=[1]), encode) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import replace
 from typing import Any
@@ -160,6 +161,16 @@ class TestFoundInTrials:
         study.write()
         shutil.rmtree(study.folder / "trials")
         assert Study.load(study.folder).table[1]["memory_bytes"] == 3_000_000
+
+    @pytest.mark.parametrize(("later", "said"), [(0, ["seconds"]), (86_400, [])])
+    def test_time_is_said_of_runs_trained_in_turn(self, study, later, said):
+        """A stored run of another day was timed while the machine had more or less else to do."""
+        study = in_trials(study, "base", records={"tokens": 1000, "tokens_per_second": 100.0})
+        study = in_trials(study, "alibi", records={"tokens": 1000, "tokens_per_second": 40.0})
+        for variant, when in {"base": 1_700_000_000, "alibi": 1_700_000_000 + later}.items():
+            for number, one in enumerate(study.finished(variant)):
+                os.utime(RunDirectory(study.directory.trial(one.trial)).metrics_file, (0, when + 60 * number))
+        assert [one.what for one in Study.load(study.folder).verdict("alibi").conditions] == said
 
     def test_flops_that_grow_and_numbers_learned_elsewhere(self, study):
         study = in_trials(study, "alibi", records={"flops_growth": 4.0}, trial_facts={"learned_outside": 300})

@@ -458,6 +458,28 @@ class TestFourthRound:
         assert not {"training", "precision"} & set(conditions(study))
 
 
+class TestFifthRound:
+    """What happens to an honest researcher. Those that change nothing are in docs/statistics-long.md alone."""
+
+    def test_a_block_that_forgets_dropout(self, attempt):
+        found = conditions(attempt({"model.block": ["twin"]}, set={"model.dropout": 0.2}))
+        assert found == {"dropout": "dropout in 3 places instead of 7"}
+
+    @pytest.mark.slow
+    def test_dropout_of_its_own_beside_the_change(self, attempt):
+        study = attempt({"model.norm": ["rms"], "model.dropout": [0.0]}, cross=True, set={"model.dropout": 0.2})
+        assert conditions(study) == {"training": "its own model.dropout=0 instead of 0.2"}
+
+    @pytest.mark.slow
+    def test_a_parent_of_another_split(self, attempt, tmp_path):
+        """It has read nine tenths of what the study holds out."""
+        first = attempt({"model.norm": ["rms"]}, set={"data.split.seed": 1}, out=tmp_path / "first")
+        parent = first.directory.trial(first.plan.trials()[0])
+        study = attempt({"init_from": [str(parent)]})
+        assert conditions(study)["judged text"].startswith("a parent that was trained on 9")
+        assert "a parent that was trained on 9" in study.verdicts[0].sentence
+
+
 @pytest.mark.slow
 def test_better_with_its_conditions(attempt):
     verdict = attempt({"training.steps": [160]}, seeds=6).verdicts[0]

@@ -17,8 +17,10 @@ PHRASE = 8
 """Tokens at both ends by which a labelled text is found in a row."""
 TEXTS = ("texts", "pairs", "sources", "targets")
 """Where the kinds of data have their texts. Not questions: the text they are answered from has their words."""
-MOST_TOKENS = 2_000_000
-"""Tokens of the first split that are searched, its first ones."""
+MOST_TOKENS = 10_000_000
+"""Tokens of the first split that are searched, its first ones, which takes about a second."""
+AT_ONCE = 1 << 20
+"""Of which so many are in memory."""
 
 
 def share_in_train(train: Any, split: Any) -> float | None:
@@ -29,14 +31,42 @@ def share_in_train(train: Any, split: Any) -> float | None:
         return float(np.mean(seen)) if len(seen) else None
     if not (hasattr(train, "tokens") and hasattr(split, "tokens")):
         return None
-    known, wanted = window_hashes(np.asarray(train.tokens[:MOST_TOKENS])), window_hashes(np.asarray(split.tokens))
-    if not len(known) or not len(wanted):
+    wanted = window_hashes(np.asarray(split.tokens))
+    if len(train.tokens) < WINDOW or not len(wanted):
         return None
     documents = 0.0
     if hasattr(train, "documents") and hasattr(split, "documents") and len(split.documents):
         documents = duplicates_of(train.documents["copy"], split.documents["copy"]).count / len(split.documents)
     sampled = wanted[np.linspace(0, len(wanted) - 1, min(SAMPLED, len(wanted))).astype(np.int64)]
-    return max(documents, float(np.isin(sampled, known).mean()))
+    return max(documents, float(_found_in(train.tokens, sampled, WINDOW).mean()))
+
+
+def share_read(read: Any, split: Any, encode: Callable[[str], Any]) -> float | None:
+    """The share of ``split`` that stands in the text that a parent was trained on, whatever kind each is. None: not known."""
+    if hasattr(read, "tokens") and hasattr(split, "tokens"):
+        return share_in_train(read, split)
+    mine = _texts(split)
+    if not mine:
+        return None
+    if texts := set(_texts(read)):
+        return float(np.mean([one in texts for one in mine]))
+    if not hasattr(read, "tokens"):
+        return None
+    hashes = [window_hashes(np.asarray(encode(text)), PHRASE) for text in mine[:SAMPLED]]
+    ends = [end for one in hashes if len(one) for end in (one[0], one[-1])]
+    if not ends:
+        return None
+    return float(_found_in(read.tokens, np.array(ends, np.uint64), PHRASE).reshape(-1, 2).all(1).mean())
+
+
+def _found_in(tokens_N: np.ndarray, wanted: np.ndarray, window: int) -> np.ndarray:
+    """Which hashes of windows stand in a text, a piece of it at a time."""
+    ordered, found = np.unique(wanted), np.zeros(len(wanted), np.bool_)
+    for first in range(0, min(len(tokens_N), MOST_TOKENS), AT_ONCE):
+        known = window_hashes(np.asarray(tokens_N[first : min(first + AT_ONCE + window - 1, MOST_TOKENS)]), window)
+        places = np.minimum(np.searchsorted(ordered, known), len(ordered) - 1)
+        found |= np.isin(wanted, np.unique(known[ordered[places] == known]))
+    return found
 
 
 def share_of_judged(rows: Sequence[np.ndarray], judged: Any, train: Any, encode: Callable[[str], Any]) -> float | None:

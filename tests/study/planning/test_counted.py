@@ -40,6 +40,31 @@ def test_our_own_statements_are_what_is_counted(recipe, change):
     assert found["judged_share"] == 0.0
 
 
+@pytest.mark.parametrize(
+    ("changes", "places"),
+    [({}, 0), ({"model.dropout": 0.2}, 1 + 3), ({"model.dropout": 0.2, "model.layers": 2}, 1 + 6)],
+)
+def test_places_with_dropout(recipe, changes, places):
+    """After the embedding, and in each layer in the pattern and after both parts."""
+    made = load_recipe(recipe, changes)
+    data = prepare_data(made)
+    assert counted(made, data, "validation", plan_with(made, data))["chances"] == places
+
+
+def test_longer_windows_are_not_more_work_when_judged(recipe):
+    """For each token only the pattern is longer, and training tells that."""
+    facts = []
+    for changes in ({}, {"model.context": 14, "training.batch_size": 5}):
+        made = load_recipe(recipe, changes)
+        data = prepare_data(made)
+        found = counted(made, data, "validation", plan_with(made, data))
+        known = {key: found[key] for key in ("step_flops", "steps", "tokens", "judged_flops")}
+        facts.append(Facts(recipe="r", data="d", documents="x", **known))
+    assert facts[0].tokens == facts[1].tokens
+    assert 1.0 < facts[1].judged_flops / facts[0].judged_flops < 1.2
+    assert differences(*facts, ["model.context", "training.batch_size"]) == []
+
+
 def test_the_start_and_the_function(recipe):
     def of(**changes):
         made = load_recipe(recipe, {key.replace("__", "."): value for key, value in changes.items()})
@@ -58,6 +83,7 @@ def test_the_start_and_the_function(recipe):
     (found,) = differences(one, replace(two, start=smaller, function=relu["function"]), ["model.norm"])
     assert found.text.startswith("another start of parts that both have")
     assert differences(one, replace(two, start=smaller), ["model.init"]) == []
+    assert differences(one, replace(two, start=smaller), ["init_from"]) == []
 
 
 def test_other_order_and_judged_text():

@@ -9,7 +9,7 @@ import pytest
 from tests.refusals import refused
 
 from glassformer.foundation.errors import ConfigError, RunError
-from glassformer.study.planning.variant_facts import Facts, VariantBook
+from glassformer.study.planning.variant_facts import Facts, VariantBook, differences
 
 FACTS = Facts(
     recipe="r",
@@ -95,3 +95,38 @@ def test_a_leak_of_a_trained_model_is_told_from_one_of_a_fresh_one() -> None:
     assert not replace(FACTS, leak="x", check={"findings": [finding]}).leaks_once_trained
     assert not replace(FACTS, check={"findings": []}).leaks_once_trained
     assert not replace(FACTS, leak="x", check={"findings": []}, leaks_in_step=True).leaks_once_trained
+
+
+@pytest.mark.parametrize(
+    ("sets", "said"),
+    [
+        (["model.norm"], []),
+        (["model.norm", "model.block"], []),
+        (["model.dropout"], []),
+        (["training.optimizer", "training.lr"], []),
+        (["tokenizer", "data.vocabulary"], []),
+        (["data.path", "data.validation"], []),
+        (["model.norm", "training.steps"], []),  # counted as tokens
+        (["model.norm", "model.dropout"], ["model.dropout=0 instead of 0.2"]),
+        (["model.norm", "training.clip", "data.path", "tokenizer"], ["data.path", "tokenizer", "training.clip"]),
+        (["objective", "data.label_column", "training.lr"], ["training.lr"]),
+        (["model.dropout", "training.lr"], ["training.lr"]),
+    ],
+)
+def test_settings_beside_the_change_are_said(sets: list[str], said: list[str]) -> None:
+    base, own = (replace(FACTS, settings={"model.dropout": dropout}) for dropout in (0.2, 0.0))
+    assert [one.text for one in differences(base, own, sets)] == [f"its own {key}" for key in said]
+
+
+def test_dropout_that_was_forgotten_is_said() -> None:
+    base, own = (replace(FACTS, chances=count) for count in (7, 3))
+    assert [one.text for one in differences(base, own, ["model.block"])] == ["dropout in 3 places instead of 7"]
+    for sets in (["model.dropout"], ["model.layers"], ["objective"]):
+        assert differences(base, own, sets) == []
+    assert differences(base, replace(own, chances=None), ["model.block"]) == []
+
+
+def test_what_parents_have_read_is_said() -> None:
+    base, own = (replace(FACTS, read_by_parents=share) for share in (0.1, 0.75))
+    assert [one.what for one in differences(base, own, ["init_from"])] == ["judged text"]
+    assert differences(own, own, ["model.norm"]) == []

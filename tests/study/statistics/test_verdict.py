@@ -137,6 +137,7 @@ class TestPlain:
             assert wanted <= set(document)
             assert set(document["difference"]) >= {"value", "low", "high", "n"}
             assert set(document["seeds_needed"]) >= {"value", "low", "high"}
+            assert verdict.verdict == "not decided" or document["seeds_needed"]["value"] is None
 
     def test_sentences_are_sentences(self):
         of = base(16)

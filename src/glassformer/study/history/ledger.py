@@ -183,9 +183,11 @@ class Earlier:
         if counted:
             names = ", ".join(dict.fromkeys(f"{one.study} ({one.word})" for one in counted))
             seeds = len(self.rows()[0])
-            joined = f"{seeds} earlier seeds are analysed with the new ones" if seeds else "only the new seeds are analysed"
-            alpha = f"{100 * study_share(self.number):.2g} % of alpha"
-            sentences.append(f"Study {self.number} of this question, after {names}: {joined}, at {alpha}.")
+            known = {label for one in self.pooled for label in one.labels[: one.runs]}
+            joined = f"{seeds} earlier seeds are analysed with its own" if seeds else "only its own seeds are analysed"
+            joined += f", at {100 * study_share(self.number):.2g} % of alpha"
+            joined = "none of its seeds is new, so it adds nothing" if known >= {*self.labels} else joined
+            sentences.append(f"Study {self.number} of this question, after {names}: {joined}.")
         if first is not None and first != margin:
             sentences.append(f"The margin of the first study, {first:g}, stands; {margin:g} is exploratory.")
         return sentences

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.assembly import Parent, batches_of, number_of_steps, starting_network
@@ -72,6 +73,7 @@ def counted(recipe: Recipe, data: PreparedData, split: str, cost: Plan) -> dict[
         "start": start,
         "same_start": _same_start(recipe, data, network),
         "judged_flops": _judged_flops(network, recipe.model.context),
+        "chances": _chances(network, recipe.model.context),
         "function": _function(network, recipe.model.context),
         "order": _order(drawn[:2]),
         "judged_share": _largest(
@@ -107,14 +109,36 @@ def _step_flops(recipe: Recipe, network: Network, batch: Batch, cost: Plan) -> f
     return counter.get_total_flops() * batch.numel / part.numel
 
 
-def _judged_flops(network: Network, context: int) -> int:
-    """FLOPs of a forward pass over one row in evaluation mode; 0: not known."""
+def _judged_flops(network: Network, context: int) -> float:
+    """FLOPs of a forward pass over one row in evaluation mode, for each of its tokens; 0: not known."""
     if network.reads_source:
-        return 0
+        return 0.0
     ids_1T = (torch.arange(context) % network.dims.vocabulary)[None].to(next(network.parameters()).device)
     with by_definition(network), evaluating(network), torch.no_grad(), FlopCounterMode(display=False) as counter:
         network(ids_1T)
-    return counter.get_total_flops()
+    return counter.get_total_flops() / context
+
+
+class _Draws(TorchDispatchMode):
+    """Counts the operations that draw random numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += torch.Tag.nondeterministic_seeded in func.tags
+        return func(*args, **(kwargs or {}))
+
+
+def _chances(network: Network, context: int) -> int | None:
+    """How often a pass over one row draws random numbers in training; None: not known."""
+    if network.reads_source:
+        return None
+    ids_1T = (torch.arange(context) % network.dims.vocabulary)[None].to(next(network.parameters()).device)
+    with by_definition(network), torch.random.fork_rng(devices=[]), torch.no_grad(), _Draws() as draws:
+        network.train()(ids_1T)
+    return draws.count
 
 
 def misstated(model: Any, network: Network, cost: Plan) -> dict[str, str]:

@@ -25,6 +25,7 @@ from glassformer.foundation.plugins import is_ours
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.objectives.base import ObjectiveConfig
 from glassformer.recipe import Recipe
+from glassformer.study.planning.parents_text import read_by_parents
 from glassformer.study.planning.plan import (
     BASE,
     NOT_COMPARED,
@@ -37,7 +38,7 @@ from glassformer.study.planning.plan import (
 )
 from glassformer.study.planning.power import FEWEST_SEEDS
 from glassformer.study.planning.size_matching import match, size_of
-from glassformer.study.planning.variant_facts import Facts
+from glassformer.study.planning.variant_facts import MUCH, Facts
 from glassformer.study.running.trial_store import data_checksum, parent_checksum
 from glassformer.study.statistics.corrections import FIRST_STUDY
 
@@ -61,6 +62,7 @@ def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT
             _require_judge(name, recipes[name], judge, data)
     _require_same_targets(plan, compared_recipes, data)
     parents = {init_from: parent_checksum(init_from) or "" for init_from in {recipe.init_from for recipe in recipes.values()}}
+    read = {name: _read_by_parents(plan, name, recipe, data[name]) for name, recipe in recipes.items()}
     facts = dict[str, Facts]()
     for name, recipe in recipes.items():
         settings, notes = dict[str, Any](), list[str]()
@@ -68,6 +70,7 @@ def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT
             notes = [
                 *_judge_notes(recipe.objective),
                 *_data_choice_notes(recipe),
+                *_parent_notes(plan, read[BASE]),
                 *_sample_size_notes(plan, recipe, data[name]),
             ]
         elif plan.match is not None:
@@ -83,6 +86,7 @@ def prepared_facts(plan: StudyPlan, resolve: Resolve, *, watch: Watcher = SILENT
             asked=training_fingerprint(own),
             settings=training_values(own),
             judged_in_train=_judged_in_train(plan, data[name], data[BASE]),
+            read_by_parents=read[name],
             judge="" if judge is None else f"-judged-{fingerprint(judge.to_dict())[:8]}",
         )
     return facts
@@ -251,6 +255,32 @@ def _judged_in_train(plan: StudyPlan, own: PreparedData, base: PreparedData) -> 
             reason="judged-text-is-trained-on",
         )
     return its if its > 2.0 * theirs else 0.0
+
+
+def _read_by_parents(plan: StudyPlan, name: str, recipe: Recipe, data: PreparedData) -> float:
+    """The share of the judged text that the parents of a variant have read, where it is more than the text repeats itself;
+    raises where it is all of a text. Of labelled texts a parent that only reads has not seen the labels."""
+    share = read_by_parents(recipe, data, plan.split)
+    repeated = share_in_train(data.split("train"), data.split(plan.split)) if share and "train" in data.names else None
+    if share <= 2.0 * (repeated or 0.0):
+        return 0.0
+    if share >= WHOLLY and hasattr(data.split(plan.split), "tokens") and not plan.allow_leaks:
+        raise ConfigError(
+            f"All of the {plan.split} text stands in the training text of the parent of {name} (init_from), so a verdict would "
+            "be about memorising; give another data.validation, or --allow-leaks to compare all the same.",
+            reason="judged-text-is-trained-on",
+        )
+    return share
+
+
+def _parent_notes(plan: StudyPlan, share: float) -> list[str]:
+    """A note where the baseline's parents, and so perhaps those of all variants, have read judged text."""
+    if share <= MUCH:
+        return []
+    return [
+        f"The parent of the baseline (init_from) was trained on {100 * share:.2g} % of the {plan.split} text: its figures on "
+        "that text are too optimistic."
+    ]
 
 
 def _require_same_targets(plan: StudyPlan, recipes: dict[str, Recipe], data: dict[str, PreparedData]) -> None:

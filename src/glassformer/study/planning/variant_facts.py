@@ -74,8 +74,12 @@ class Facts:
     """How much of what it draws for training is text that it is judged on; None: not known."""
     judged_in_train: float = 0.0
     """How much of the judged text stands in its training text, where that is not the baseline's."""
-    judged_flops: int = 0
-    """FLOPs of a forward pass over one row when it is judged."""
+    read_by_parents: float = 0.0
+    """How much of the judged text stands in that of its parents."""
+    chances: int | None = None
+    """How often a pass in training draws random numbers: the places with dropout. None: not known."""
+    judged_flops: float = 0.0
+    """FLOPs of a forward pass when it is judged, for each token."""
     judge: str = ""
     """Where the baseline's evaluator judges it and not its own: what its evaluations are called by."""
 
@@ -90,7 +94,7 @@ class Facts:
         report = CheckReport.from_dict(answer["check"])
         leak = " ".join(finding.sentence for finding in report.findings) or report.doubts or None
         keys = ("parameters", "step_flops", "memory_bytes", "steps", "tokens", "device", "machine", "check")
-        measured = ("rows", "epochs", "start", "same_start", "function", "order", "judged_share", "judged_flops")
+        measured = ("rows", "epochs", "start", "same_start", "function", "order", "judged_share", "judged_flops", "chances")
         found = {key: answer[key] for key in measured if key in answer}
         return replace(self, leak=leak or self.leak, **{key: answer[key] for key in keys}, **found)
 
@@ -140,6 +144,11 @@ DRAWS = ("data", "tokenizer", "objective", "init_from", "training.batch_size", "
 """Settings with which another order of the text is no surprise."""
 COSTS = ("training.steps", "training.epochs", "training.batch_size", "training.device", "training.accumulate")
 """Settings of training whose effect is counted as a cost, or is none."""
+DROPOUT = "model.dropout"
+AREAS = ("model", "objective", "init_from", "tokenizer", "data", "dropout", "training")
+"""A change is about the first of these that it sets."""
+CHANCES = (DROPOUT, "model.layers", "model.kind", "objective")
+"""Settings with which another number of places with dropout is no surprise."""
 MUCH, TOTAL = 0.002, 0.5
 """The share of judged text in what is drawn for training, from which it is said, and from which it is refused."""
 OTHER_START = 0.05
@@ -154,18 +163,34 @@ def differences(base: Facts, own: Facts, sets: Collection[str]) -> list[Conditio
         found.append(Condition("judged text", text))
     if own.judged_in_train > MUCH:
         found.append(Condition("judged text", f"{100 * own.judged_in_train:.2g} % of the judged text in its training text"))
+    if own.read_by_parents > max(MUCH, 2.0 * base.read_by_parents):
+        text = f"a parent that was trained on {100 * own.read_by_parents:.2g} % of the judged text"
+        found.append(Condition("judged text", text))
     found += _more_when_judged(base, own)
-    rates = [key for key in sets if key.startswith("training.") and key not in COSTS and len(sets) > 1]
-    for key in rates if any(not key.startswith("training.") for key in sets) else ():
-        was, now = base.settings.get(key), own.settings.get(key)
-        found.append(Condition("training", f"its own {key}" + (f"={now:g} instead of {was:g}" if _numbers(was, now) else "")))
-    if not any(key.startswith("model.init") for key in sets):
+    found += _beside(base, own, sets)
+    counted = base.chances is not None and own.chances is not None and not any(key.startswith(CHANCES) for key in sets)
+    if counted and own.chances != base.chances:
+        places = "place" if own.chances == 1 else "places"
+        found.append(Condition("dropout", f"dropout in {own.chances} {places} instead of {base.chances}"))
+    if not any(key.startswith(("model.init", "init_from")) for key in sets):  # a parent is said as such
         found += _other_start(base, own)
     if own.same_start and not base.same_start:
         found.append(Condition("seeds", f"one and the same start for all seeds ({own.same_start})"))
     drawn_otherwise = own.order != base.order and own.order and base.order
     if drawn_otherwise and (own.judge or not any(key.startswith(DRAWS) for key in sets)):  # a plugin's own way to draw
         found.append(Condition("data order", "the text in another order"))
+    return found
+
+
+def _beside(base: Facts, own: Facts, sets: Collection[str]) -> list[Condition]:
+    """Settings that go with a change but are not what it is about, from which a reader may think that nothing else changed."""
+    areas = {key: "dropout" if key == DROPOUT else key.partition(".")[0] for key in sets}
+    about = next((area for area in AREAS if area in areas.values()), "")
+    others = {"dropout", "training"} | ({"tokenizer", "data"} if about == "model" else set())
+    found = []
+    for key in sorted(key for key, area in areas.items() if area in others - {about} and key not in COSTS):
+        was, now = base.settings.get(key), own.settings.get(key)
+        found.append(Condition("training", f"its own {key}" + (f"={now:g} instead of {was:g}" if _numbers(was, now) else "")))
     return found
 
 

@@ -107,8 +107,21 @@ def conditions_of_trials(study: Study) -> dict[str, tuple[Condition, ...]]:
         before = [_pretraining_note(study, name).removeprefix(" after ") for name in (BASE, change.name)]
         if before[0] != before[1]:
             other.append(Condition("parent", before[1] or "no parent"))
-        found[change.name] = (*other, *time_condition(_seconds(study, BASE), _seconds(study, change.name)))
+        if _in_turn(study, change.name):
+            other += time_condition(_seconds(study, BASE), _seconds(study, change.name))
+        found[change.name] = tuple(other)
     return found
+
+
+def _in_turn(study: Study, variant: str) -> bool:
+    """Whether runs of the baseline and of a variant were trained in the same hours: those of a study are, by seed, but stored
+    ones may be from a day on which the machine had more or less else to do."""
+    files = [
+        [RunDirectory(study.directory.trial(one.trial)).metrics_file for one in study.finished(name)]
+        for name in (BASE, variant)
+    ]
+    theirs, own = ([file.stat().st_mtime for file in some if file.is_file()] for some in files)
+    return bool(theirs and own) and max(min(theirs), min(own)) <= min(max(theirs), max(own))
 
 
 def _known(study: Study, variant: str) -> Mapping[str, Mapping[str, float]]:

@@ -211,7 +211,7 @@ def _cost(study: Study) -> list[Block]:
     sound = [at for at, row in enumerate(study.table) if (facts := variants.get(row["variant"])) is None or facts.leak is None]
     note = (
         "The interval of a variant's own figure is over seeds, on this text; the interval of a difference is for other text, "
-        "too. Memory is the estimate for one training step; tokens/s depends on the machine and on what else ran on it."
+        "too. Memory is the most that a training step held at once; tokens/s depends on the machine and on what else ran on it."
     )
     noise = run_noise(study.seed_values(BASE))
     if noise is not None:

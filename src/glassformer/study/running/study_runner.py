@@ -74,6 +74,8 @@ class StudyRunner:
         self.callbacks, self.processes = callbacks, processes
         self._make_executor = executor
         self._executor: Executor | None = None
+        if "time" in plan.equal:  # stored runs were timed on another day
+            store = None
         self._store = None if store is None else StudyStore(store, plan, directory, self.facts, self._recipe_of, watch)
         self._stop, self._in_ledger = StopSignal(), False
         self._done: dict[str, TrialResult] = {}

@@ -330,6 +330,8 @@ class Verdict:
         """The JSON form, as ``compare --json`` and the study's files have it."""
         nothing = {"p": None, "p_corrected": None, "seeds": self.seeds_run, "seeds_needed": SeedsNeeded(None).to_dict()}
         numbers = self.evidence.to_dict() if self.evidence else {"difference": self.difference.to_dict(), **nothing}
+        if self.verdict != "not decided":  # more seeds are asked for by nobody
+            numbers = {**numbers, "seeds_needed": SeedsNeeded(None).to_dict()}
         return {
             "variant": self.variant,
             "verdict": self.verdict,
