@@ -75,6 +75,7 @@ class Passes:
         """Whether the code cannot run with gradients on."""
         self.snapshot = subject.snapshot or Snapshot(*subject.modules.values())
         subject.snapshot = self.snapshot
+        self._switched = [module for _, module in subject.named_modules()]
         self._doubles = {randomised: InDouble(randomised=randomised) for randomised in (False, True)}
 
     @contextmanager
@@ -256,8 +257,10 @@ class Passes:
 
     @contextmanager
     def _set(self, setting: Setting) -> Iterator[None]:
-        for module in self.subject.modules.values():
-            module.train(setting.mode == "training")
+        training = setting.mode == "training"
+        if any(module.training != training or type(module).train is not nn.Module.train for module in self._switched):
+            for module in self.subject.modules.values():
+                module.train(training)
         self.reseed()
         with ExitStack() as stack:
             for tap in self.subject.taps() if setting.looked_at else ():

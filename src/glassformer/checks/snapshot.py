@@ -13,6 +13,7 @@ import sys
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain
 from operator import is_
 from typing import Any, NamedTuple
 
@@ -47,6 +48,10 @@ class Snapshot:
 
     def __init__(self, *things: Any) -> None:
         self._saved: list[_Saved] = []
+        self._of_dicts: list[_Saved] = []
+        self._dicts: list[dict[Any, Any]] = []
+        self._keys: list[Any] = []
+        self._values: list[Any] = []
         self._seen: set[int] = set()
         self._alive: list[Any] = []  # an id is only valid while its object is alive
         self._function_caches: dict[int, Any] = {}
@@ -61,14 +66,26 @@ class Snapshot:
             self._seen.add(id(thing))
             self._alive.append(thing)
             waiting.extend(self._visit(name, thing))
+        self._lengths = [len(thing) for thing in self._dicts]
 
     def changed(self) -> list[str]:
         """The names of what has changed."""
-        return [saved.name or "itself" for saved in self._saved if saved.differs()]
+        return [saved.name or "itself" for saved in self._differing()]
+
+    def _differing(self) -> list[_Saved]:
+        found = [] if self._dicts_are_as_before() else [saved for saved in self._of_dicts if saved.differs()]
+        return found + [saved for saved in self._saved if saved.differs()]
+
+    def _dicts_are_as_before(self) -> bool:
+        """The usual case, in one comparison of all dicts: a model has hundreds, and a check looks hundreds of times."""
+        keys, values = chain.from_iterable(self._dicts), chain.from_iterable(map(dict.values, self._dicts))
+        return (
+            [*map(len, self._dicts)] == self._lengths and all(map(is_, keys, self._keys)) and all(map(is_, values, self._values))
+        )
 
     def restore(self) -> list[str]:
         """Restores everything; returns the names of what had changed."""
-        found = [saved for saved in self._saved if saved.differs()]
+        found = self._differing()
         for saved in found:
             saved.restore()
         for cache in self._function_caches.values():
@@ -196,18 +213,19 @@ class Snapshot:
         before = dict(thing)
 
         def differs() -> bool:
-            if len(thing) != len(before):
-                return True
-            if all(map(is_, thing, before)) and all(map(is_, thing.values(), before.values())):  # the usual case, and fast
-                return False
-            return any(key not in thing or _differs(thing[key], value) for key, value in before.items())
+            return len(thing) != len(before) or any(
+                key not in thing or _differs(thing[key], value) for key, value in before.items()
+            )
 
         def restore() -> None:
             if isinstance(thing, OrderedDict | defaultdict) or len(thing) != len(before) or any(k not in thing for k in before):
                 thing.clear()
             thing.update(before)
 
-        self._saved.append(_Saved(name, differs, restore))
+        self._of_dicts.append(_Saved(name, differs, restore))
+        self._dicts.append(thing)
+        self._keys.extend(before)
+        self._values.extend(before.values())
 
     def _sequence(self, name: str, thing: Any) -> None:
         before = list(thing)
