@@ -78,6 +78,8 @@ def _resolve(
     if isinstance(target, str) and ".py:" in target:
         _refuse_changes(target, changes)
         return callable_in_file(target), None, None
+    if isinstance(target, str | Path) and Path(target).suffix == ".py":
+        raise UsageError(f"{target} is Python code; name what to check in it: {target}:callable.", reason="no-callable-named")
     if isinstance(target, str | Path) and RunDirectory(Path(target)).exists():
         _refuse_changes(str(target), changes)
         directory = RunDirectory(Path(target))
