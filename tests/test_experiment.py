@@ -394,6 +394,13 @@ class TestAnotherFolder:
         with refused(ConfigError, "another-recipe"):
             train(values, set={"training.steps": 5}, out=tmp_path / "asked", resume=True)
 
+    def test_and_its_parent(self, begun, tmp_path, monkeypatch) -> None:
+        monkeypatch.chdir(tmp_path / "home")
+        child = tmp_path / "kept" / "deep" / "child"
+        train({**begun, "init_from": "../run"}, out=child)
+        monkeypatch.chdir(tmp_path / "kept" / "deep")  # ../run is nothing seen from here, nor from the child
+        assert train(child, set={"training.steps": 8}, out=child, resume=True).summary()["step"] == 8
+
     def test_another_text_of_the_same_name_there_is_not_taken_for_it(self, begun, tmp_path) -> None:
         Path("text.txt").write_text("another text\n" * 50)
         assert train(begun, set={"training.steps": 10}, out=tmp_path / "run", resume=True).summary()["step"] == 10

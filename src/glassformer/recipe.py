@@ -245,7 +245,10 @@ def recipe_values(source: Source, changes: Mapping[str, Any] | None = None) -> d
             f"{file} is not a recipe: it must be a mapping with data, model, training and so on.", reason="not-a-recipe"
         )
     values.pop("schema", None)  # a run's own recipe.yaml is a recipe too
-    return with_files_found(values, file.parent)
+    found, run = with_files_found(values, file.parent), RunDirectory(file.parent)
+    if file == run.recipe_file and run.environment_file.is_file():  # its text has a recorded place; its parent has not
+        found |= with_files_found({"init_from": values.get("init_from")}, run.begun_in)
+    return found
 
 
 def with_files_found(values: dict[str, Any], folder: Path) -> dict[str, Any]:
