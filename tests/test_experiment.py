@@ -372,6 +372,35 @@ class TestAnotherFolder:
         train(tmp_path / "run" / "recipe.yaml", set={"training.steps": 12}, out=tmp_path / "run", resume=True)
         assert load_recipe(tmp_path / "run" / "recipe.yaml").data.path == "text.txt"  # what was written stays as it was
 
+    def test_questions_about_it_too(self, begun, tiny, tmp_path, monkeypatch) -> None:
+        """The place of the text is in the record of the text, which the questions do not see."""
+        home, values = tmp_path / "home", load_recipe(tiny).to_dict()
+        monkeypatch.chdir(home)
+        Path("facts.txt").write_text("".join(f"Ann{n} Lee was born in {'Rome' if n % 2 else 'Paris'}.\n" for n in range(60)))
+        asked = (f"Where was Ann{n} Lee born?\t{'Rome' if n % 2 else 'Paris'}\n" for n in range(60))
+        Path("questions.tsv").write_text("".join(asked))
+        data = {"path": "facts.txt", "document": "line", "questions": {"train": "questions.tsv"}}
+        model = {**values["model"], "context": 64}
+        values = {"data": data, "model": model, "objective": "answers", "training": {"steps": 2, "batch_size": 4}}
+        train(values, out=tmp_path / "asked")
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        run = train(tmp_path / "asked", set={"training.steps": 3}, out=tmp_path / "asked", resume=True)
+        assert run.summary()["step"] == 3
+        values["data"] = {**data, "path": "../home/facts.txt", "questions": {"train": "../home/questions.tsv"}}
+        run = train(values, set={"training.steps": 4}, out=tmp_path / "asked", resume=True)
+        assert run.summary()["step"] == 4
+        (home / "others.tsv").write_text("Where was Ann1 Lee born?\tRome\n" * 9)
+        values["data"]["questions"] = {"train": "../home/others.tsv"}
+        with refused(ConfigError, "another-recipe"):
+            train(values, set={"training.steps": 5}, out=tmp_path / "asked", resume=True)
+
+    def test_and_its_parent(self, begun, tmp_path, monkeypatch) -> None:
+        monkeypatch.chdir(tmp_path / "home")
+        child = tmp_path / "kept" / "deep" / "child"
+        train({**begun, "init_from": "../run"}, out=child)
+        monkeypatch.chdir(tmp_path / "kept" / "deep")  # ../run is nothing seen from here, nor from the child
+        assert train(child, set={"training.steps": 8}, out=child, resume=True).summary()["step"] == 8
+
     def test_another_text_of_the_same_name_there_is_not_taken_for_it(self, begun, tmp_path) -> None:
         Path("text.txt").write_text("another text\n" * 50)
         assert train(begun, set={"training.steps": 10}, out=tmp_path / "run", resume=True).summary()["step"] == 10

@@ -265,3 +265,25 @@ def test_an_encoders_folder_beside_the_recipe_is_found_from_anywhere(tmp_path, m
     assert with_files_found({"model": {"folder": "org/name"}}, tmp_path) == {"model": {"folder": "org/name"}}
     monkeypatch.chdir(tmp_path)
     assert with_files_found(values, tmp_path / "elsewhere") == values
+
+
+def test_questions_and_the_parent_beside_the_recipe_are_found_from_anywhere(tmp_path, monkeypatch) -> None:
+    for name in ("text.txt", "more.txt", "questions.tsv", "parent.yaml"):
+        (tmp_path / name).write_text("data: {set: docstrings}\ntraining: {steps: 1}\n", encoding="utf-8")
+    (tmp_path / "docstrings-char").mkdir()  # no run: the name stays that of the built-in recipe
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    data = {"path": "text.txt", "vocabulary": ["more.txt", "none.txt"], "questions": {"train": "questions.tsv", "test": None}}
+    found = with_files_found({"init_from": "parent.yaml", "data": data}, tmp_path)
+    assert found == {
+        "init_from": str(tmp_path / "parent.yaml"),
+        "data": {
+            "path": str(tmp_path / "text.txt"),
+            "vocabulary": [str(tmp_path / "more.txt"), "none.txt"],
+            "questions": {"train": str(tmp_path / "questions.tsv"), "test": None},
+        },
+    }
+    assert with_files_found({"init_from": "docstrings-char"}, tmp_path) == {"init_from": "docstrings-char"}
+    file = tmp_path / "child.yaml"
+    file.write_text("init_from: parent.yaml\ndata: {set: docstrings}\ntraining: {steps: 1}\n", encoding="utf-8")
+    assert load_recipe(file).init_from == str(tmp_path / "parent.yaml")

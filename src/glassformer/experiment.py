@@ -712,6 +712,13 @@ def _ending_recorded(folder: RunDirectory, stop: StopSignal, clock: Stopwatch, p
                 folder.add_timing(timing)
 
 
+def _same_file(before: Any, after: Any, folder: RunDirectory) -> bool:
+    """Whether a path as the run's recipe has it and a path as it is given here lead to the same file."""
+    if not isinstance(before, str) or not isinstance(after, str) or not Path(after).exists():
+        return False
+    return (folder.begun_in / before).resolve() == Path(after).resolve()
+
+
 def _checkpoint_to_resume(
     folder: RunDirectory, recipe: Recipe, *, resume: bool | Literal["or begin"], watch: Watcher
 ) -> Checkpoint | None:
@@ -725,7 +732,7 @@ def _checkpoint_to_resume(
     changed = [
         f"{key}: {before!r} -> {after!r}"
         for key, (before, after) in diff(Recipe.parse(folder.read_recipe()).to_dict(), recipe.to_dict()).items()
-        if not key.startswith(MAY_CHANGE_ON_RESUME)
+        if not key.startswith(MAY_CHANGE_ON_RESUME) and not _same_file(before, after, folder)
     ]
     if changed:
         raise ConfigError(

@@ -278,24 +278,37 @@ def recipe_values(source: Source, changes: Mapping[str, Any] | None = None) -> d
             f"{file} is not a recipe: it must be a mapping with data, model, training and so on.", reason="not-a-recipe"
         )
     values.pop("schema", None)  # a run's own recipe.yaml is a recipe too
-    return with_files_found(values, file.parent)
+    found, run = with_files_found(values, file.parent), RunDirectory(file.parent)
+    if file == run.recipe_file and run.environment_file.is_file():  # its text has a recorded place; its parent has not
+        found |= with_files_found({"init_from": values.get("init_from")}, run.begun_in)
+    return found
 
 
 def with_files_found(values: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Resolves paths that exist relative to ``folder`` and not to the working directory: data files, and an encoder's folder
-    with its tokenizer."""
+    """Resolves paths that exist relative to ``folder`` and not to the working directory: the files of the data, questions about
+    them, an encoder's folder with its tokenizer, and the parent."""
     found = dict(values)
-    for section, keys in {"data": ("path", "validation", "test"), "model": ("folder",), "tokenizer": ("file",)}.items():
-        if not isinstance(settings := values.get(section), Mapping):
-            continue
-        for key in keys:
-            name = settings.get(key)
-            if not isinstance(name, str) or name in ("", "-") or Path(name).expanduser().exists():
-                continue
-            names = parallel_files(name) or (name,)  # a source and its target
-            if all((folder / one).exists() for one in names) and not all(Path(one).expanduser().exists() for one in names):
-                found[section] = {**found[section], key: ",".join(str(folder / one) for one in names)}
+    files = {"data": ("path", "validation", "test", "vocabulary", "questions"), "model": ("folder",), "tokenizer": ("file",)}
+    for section, keys in files.items():
+        if isinstance(settings := values.get(section), Mapping):
+            found[section] = {**settings, **{key: _beside(settings[key], folder) for key in keys if key in settings}}
+    if values.get("init_from") is not None and values["init_from"] not in built_in_recipes():
+        found["init_from"] = _beside(values["init_from"], folder)
     return found
+
+
+def _beside(name: Any, folder: Path) -> Any:
+    """A path, or each of several, as it is seen from here if it exists only relative to ``folder``."""
+    if isinstance(name, Mapping):
+        return {key: _beside(each, folder) for key, each in name.items()}
+    if isinstance(name, list):
+        return [_beside(each, folder) for each in name]
+    if not isinstance(name, str) or name in ("", "-") or Path(name).expanduser().exists():
+        return name
+    names = parallel_files(name) or (name,)  # a source and its target
+    if all((folder / one).exists() for one in names) and not all(Path(one).expanduser().exists() for one in names):
+        return ",".join(str(folder / one) for one in names)
+    return name
 
 
 def recipe_file(source: str | Path) -> Path:

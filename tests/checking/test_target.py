@@ -87,6 +87,8 @@ def test_files_that_are_not_there_or_do_not_run(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("1 / 0", encoding="utf-8")
     with refused(UsageError, "file-failed", "ZeroDivisionError"):
         check(f"{tmp_path}/bad.py:f")
+    with refused(UsageError, "no-callable-named"):  # not "not valid YAML"
+        check(f"{tmp_path}/bad.py")
 
 
 def test_recipe_with_changes_and_its_run(tmp_path: Path) -> None:

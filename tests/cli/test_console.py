@@ -7,7 +7,7 @@ import json
 import pytest
 
 from glassformer.cli import console
-from glassformer.cli.console import SETTINGS, print_json, print_table, remarks, say, watching
+from glassformer.cli.console import SETTINGS, err, out, print_json, print_table, remarks, say, watching
 from glassformer.foundation import progress
 
 
@@ -35,6 +35,16 @@ def test_remarks_go_to_the_other_stream_and_quiet_silences_them(capsys) -> None:
         watch.say("nothing")
         watch.progress("training", 1, 2)
     assert capsys.readouterr() == ("", "")
+
+
+def test_what_a_name_spells_is_no_picture(capsys) -> None:
+    """rich would draw a cross for ``:x:``, as in file.py:x, and take the brackets of a title away."""
+    out().print("good.py:x:y", markup=False)
+    err().print("good.py:x:y", markup=False)
+    print_table("runs of [a:x:b]", ["name"], [["c:x:d"]])
+    printed = capsys.readouterr()
+    assert printed.err == "good.py:x:y\n"
+    assert [line.strip() for line in printed.out.splitlines()] == ["good.py:x:y", "runs of [a:x:b]", "name", "c:x:d"]
 
 
 def test_a_pipe_sees_sentences_and_a_line_at_the_end_no_bars(capsys) -> None:

@@ -46,6 +46,21 @@ def test_a_setting_given_as_an_option_points_to_set(cli) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "field", "value"),
+    [
+        (("generate", "runs/none", "--temperature", "-1"), "--temperature", "-1 is"),
+        (("generate", "runs/none", "--top-k", "0"), "--top-k", "0 is"),
+        (("generate", "runs/none", "--seed", "7x"), "--seed", "7x is"),
+        (("compare", "docstrings-char", "--on", "mars"), "--on", "'mars' is"),
+    ],
+)
+def test_a_refused_option_names_its_field_and_value(cli, words: tuple[str, ...], field: str, value: str) -> None:
+    said = cli(*words)
+    assert said.code == 2
+    assert re.search(rf"Error: .*'?{field}'?: {re.escape(value)} not", said.err)
+
+
+@pytest.mark.parametrize(
     "words", [("byhand", "attend", "--scale"), ("train", "docstrings-char", "--out"), ("generate", "runs/none", "--seed")]
 )
 def test_an_option_without_its_value(cli, words: tuple[str, ...]) -> None:

@@ -56,7 +56,7 @@ def test_good_values_are_read_and_given_back() -> None:
         ({"lr": 1.0, "iner": {}}, "There is no key 'iner'. Did you mean 'inner'? Known here: compile, inner, lr, name."),
         ({"lr": 1.0, "inner": {"widht": 3}}, "There is no key 'inner.widht'. Did you mean 'width'? Known here: bend, width."),
         ({"lr": 1.0, "zzz": 1}, "There is no key 'zzz'. Known here: compile, inner, lr, name."),
-        ({}, "lr is missing."),
+        ({}, "lr is missing; give it a value."),
         ({"lr": "fast"}, "lr='fast' is not accepted: input should be a valid number."),
         ({"lr": -1.0}, "lr=-1.0 is not accepted: input should be greater than 0."),
         ({"lr": float("nan")}, "lr=nan is not accepted"),

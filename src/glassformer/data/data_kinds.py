@@ -21,6 +21,7 @@ from glassformer.data.labels.labelled_texts import (
 )
 from glassformer.data.pairs.text_pairs import load_pairs, pairs_of_file, sources_of_file, sources_of_texts
 from glassformer.data.prepare import ProgressCallback, prepare, tokens_of_file, tokens_of_text
+from glassformer.data.reading.sources import at_places
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.foundation.errors import ConfigError, UnknownName
 from glassformer.foundation.registry import import_all
@@ -148,6 +149,7 @@ def prepare_parts(
     expect: Mapping[str, Any] | None = None,
 ) -> PreparedData:
     """Prepares the parts in order; the first one's tokenizer serves all. ``expect``: the record of an earlier preparation."""
+    data = at_places(data, (expect or {}).get("places", {}))  # of every part: a later one's own record has no place of the text
     parts: dict[str, DataPart] = {}
     for name in reads:
         before = expect if not parts else ((expect or {}).get("parts") or {}).get(name)
