@@ -12,6 +12,7 @@ import pytest
 from tests.runs.planted_runs import CURVES, PLANTED, SOUND, train_all
 
 from glassformer.foundation.metrics import ACCURACY, LOSS, Metric
+from glassformer.objectives.multilabel import MultilabelConfig
 from glassformer.runs.diagnosis import Facts, diagnose, diagnosis_of
 from glassformer.runs.directory import RunDirectory
 
@@ -65,6 +66,13 @@ def test_no_better_than_a_guess_that_reads_nothing() -> None:
 def test_worse_than_uniform_and_unstable() -> None:
     assert codes(run([3.0, 5.0, *[4.0] * 38], [4.0] * 10)) == ["worse-than-uniform"]  # ln 20 = 2.996
     assert codes(run([3.0] * 5 + [9.0] * 10 + falling(9.0, 1.0, 25), falling(2.8, 1.1, 10))) == ["unstable"]
+
+
+def test_several_labels_are_a_yes_or_no_each() -> None:
+    """Four labels cost 4 ln 2 = 2.77 by guessing, not ln 4 = 1.39."""
+    curve = run(falling(2.8, 2.1), falling(2.8, 2.1, 10))
+    assert codes(curve, num_outputs=4, guessing=MultilabelConfig().guessing_loss(4)) == []
+    assert codes(curve, num_outputs=4) == ["worse-than-uniform"]
 
 
 def test_squared_errors_of_a_few_texts_scatter() -> None:

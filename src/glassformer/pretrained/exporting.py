@@ -46,9 +46,12 @@ def fitting_architecture(config: ModelConfig) -> Family:
     nearest = min(found, key=lambda architecture: len(found[architecture]))
     if not found[nearest]:
         return nearest
+    remedy = "train a variant with parts of GPT-2, Llama, BERT, T5 or BART (docs/huggingface.md lists them)"
+    if config.head.kind == "classifier":
+        remedy = "`glassformer export RUN DIR --onnx` takes every classifier"
     raise ConfigError(
         f"This model has no class in transformers: {'; '.join(found[nearest])}, which {nearest.name}, the nearest one, has no "
-        "place for; train a variant with parts of GPT-2, Llama, BERT, T5 or BART (docs/huggingface.md lists them).",
+        f"place for; {remedy}.",
         reason="no-class",
     )
 
