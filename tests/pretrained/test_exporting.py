@@ -110,6 +110,7 @@ NO_CLASS = [
     ({"block": "post"}, "model.block=post is not pre"),
     ({**LLAMA, "merge": "shift"}, "model.merge=shift, which LlamaForCausalLM"),
     ({**BERT, "embedding_norm": False}, "model.embedding_norm=false is not true, which BertForMaskedLM"),
+    ({"causal": False, "head": {"kind": "classifier", "hidden": [8]}}, "--onnx"),
     ({**LLAMA, "bias": True, "mixer": {"kind": "grouped", "bias": False}}, "a bias of attention.output"),
 ]
 

@@ -55,7 +55,7 @@ DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bar
 _HEAD = 1 << 12  # bytes in which UTF-16 is looked for
 _SAMPLE = 1 << 18  # bytes of a csv file that are looked at
 _FEWEST_FOREIGN = 3  # bytes of another encoding; fewer are rather damage in UTF-8
-_ALIKE = 0.9  # share of the rows that must have as many columns as the header, for another character than a comma
+_ALIKE = 0.9  # share of the rows that must have as many columns as the header
 _PARQUET_ROWS = 4096
 _SEPARATOR_LINE = re.compile(r"\s*\"?sep=(.)\"?[ \t]*\r?\n", re.IGNORECASE)
 
@@ -134,14 +134,14 @@ def _is_windows_1252(sample: bytes) -> bool:
 
 
 def _delimiter(text: str, *, whole: bool) -> str:
-    """A comma, unless the first row has no column then and several with another character, as many as the next rows have."""
+    """The first character with which the first row has several columns and the next rows have as many; else a comma."""
     for delimiter in DELIMITERS:
         try:
             widths = [len(row) for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
         except csv.Error:
             continue
         widths = widths if whole else widths[:-1]
-        if widths and widths[0] > 1 and (delimiter == "," or widths.count(widths[0]) >= _ALIKE * len(widths)):
+        if widths and widths[0] > 1 and widths.count(widths[0]) >= _ALIKE * len(widths):
             return delimiter
     return ","
 
