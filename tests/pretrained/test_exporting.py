@@ -189,6 +189,19 @@ def test_a_run_without_an_environment(tmp_path: Path) -> None:
     assert "import AutoTokenizer, AutoModel\n" in card
 
 
+def test_a_card_names_no_folder_of_the_machine(tmp_path: Path) -> None:
+    """It is published. What only looks like the way to a file stays."""
+    base, table = tmp_path / "my models" / "encoder", tmp_path / "t.csv"
+    directory = RunDirectory(tmp_path / "run")
+    directory.root.mkdir()
+    directory.write_recipe({"about": f"t with model.folder={base}, so/data.", "data": {"path": str(table), "x": "/data"}})
+    directory.write_environment({"data": {"source": str(table), "sha256": "abc"}})
+    card = model_card(directory, "BertModel", parameters=1, step=0)
+    assert str(tmp_path) not in card
+    assert "t with model.folder=encoder, so/data." in card
+    assert "Trained on t.csv" in card
+
+
 def test_an_imported_run(tmp_path: Path) -> None:
     directory = RunDirectory(tmp_path)
     directory.write_recipe({"data": {"set": "none"}})
