@@ -194,7 +194,8 @@ def test_a_card_names_no_folder_of_the_machine(tmp_path: Path) -> None:
     base, table = tmp_path / "my models" / "encoder", tmp_path / "t.csv"
     directory = RunDirectory(tmp_path / "run")
     directory.root.mkdir()
-    directory.write_recipe({"about": f"t with model.folder={base}, so/data.", "data": {"path": str(table), "x": "/data"}})
+    about = f"t with model.folder={base}, so/data."
+    directory.write_recipe({"about": about, "data": {"path": str(table), "x": "/data"}, "model": {"folder": str(base)}})
     directory.write_environment({"data": {"source": str(table), "sha256": "abc"}})
     card = model_card(directory, "BertModel", parameters=1, step=0)
     assert str(tmp_path) not in card
