@@ -146,7 +146,7 @@ def test_what_ask_says_of_a_number_and_of_several_labels() -> None:
     several = Prediction(labels=("a", "b"), probabilities={"a": 0.8, "b": 0.5, "c": 0.1}).as_answer("x")
     assert several.confidence == pytest.approx(0.8 * 0.5 * 0.9)
     assert several.alternatives == (("a", 0.8), ("b", 0.5), ("c", 0.1))
-    assert several.several
+    assert several.to_dict()["several"]
     assert not Prediction("a", 0.8, {"a": 0.8, "b": 0.2}).as_answer("x").several
 
 

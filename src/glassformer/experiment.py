@@ -324,7 +324,6 @@ def train(
                     "metric": metric.to_dict(),
                     "outputs": outputs,
                     "num_outputs": network.dims.num_outputs,
-                    "guessing_loss": recipe.objective.guessing_loss(network.dims.num_outputs),
                     "steps_per_epoch": batches.steps_per_epoch,
                     "overlap": _share_trained_on(data),
                     "ancestry": [] if parent is None else parent.ancestry(),

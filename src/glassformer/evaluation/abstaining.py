@@ -59,6 +59,7 @@ class Answer:
             "alternatives": others,
             **({} if self.score is None else {"score": self.score}),
             **({} if self.unlike is None else {"unlike": self.unlike}),
+            **({"several": True} if self.several else {}),
             **({} if self.low is None else {"low": self.low, "high": self.high}),
         }
 

@@ -79,10 +79,6 @@ class ObjectiveConfig(VariantConfig):
         """The number of outputs of the head; None: the size of the vocabulary."""
         return None
 
-    def guessing_loss(self, outputs: int) -> float | None:
-        """The loss of giving every output the same probability; None: no such loss is known."""
-        return math.log(outputs)
-
     def batches(self, data: Data, *, context: int, batch_size: int, seed: int) -> BatchesByStep:
         """Training batches, a function of (seed, step)."""
         raise NotImplementedError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, final
 
@@ -43,10 +42,6 @@ class MultilabelConfig(TextObjective):
         targets_BC = (labels_BC * known_BC) * (1 - smoothing) + smoothing / 2
         losses_BC = F.binary_cross_entropy_with_logits(scores_BC, targets_BC, reduction="none") * known_BC
         return (losses_BC * batch["weights"] if "weights" in batch.tensors else losses_BC).sum()
-
-    def guessing_loss(self, outputs: int) -> float:
-        """One half for each label."""
-        return outputs * math.log(2)
 
     def outcomes(self, found_NC: np.ndarray, items: LabelledTexts) -> Outcomes:
         return multilabel_outcomes(found_NC, items)

@@ -50,9 +50,6 @@ class RegressionConfig(TextObjective):
         scores_B1, targets_B1 = label_scores(network, batch, dropout_seed=dropout_seed).float(), batch["labels"]
         return ((scores_B1 - targets_B1) ** 2 * (targets_B1 != IGNORED)).sum()
 
-    def guessing_loss(self, outputs: int) -> None:
-        """The squared error of a mean is no loss of probabilities."""
-
     def outcomes(self, found_NC: np.ndarray, items: LabelledTexts) -> Outcomes:
         return regression_outcomes(unscaled(found_NC, items), items)
 

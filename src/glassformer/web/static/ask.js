@@ -20,7 +20,7 @@ export async function show(page, here) {
       const found = await post("/api/ask", { run: chosen.run, questions, abstain_below: Number(below.value) || null });
       if (mine !== turn) return;
       fill(answers, found.answers.map((one) => h("article", { class: "answer" }, h("p", {}, one.question),
-        h("p", {}, h("strong", {}, one.answer), " ", one.abstained && badge("not sure"), one.unlike && badge("unlike anything seen"), one.confidence !== null && [` ${percent(one.confidence)} `, h("meter", { min: 0, max: 1, value: one.confidence, "aria-label": "confidence" })],
+        h("p", {}, h("strong", {}, one.answer), " ", one.abstained && badge("not sure"), one.unlike && badge("unlike anything seen"), one.confidence !== null && [` ${one.several ? "all of it right: " : ""}${percent(one.confidence)} `, h("meter", { min: 0, max: 1, value: one.confidence, "aria-label": "confidence" })],
           one.low !== undefined && `90 % of such numbers are between ${Number(one.low.toPrecision(4))} and ${Number(one.high.toPrecision(4))}`),
         one.alternatives.length > 0 && h("ul", {}, one.alternatives.map((other) => h("li", {}, `${other.answer} (${percent(other.confidence)})`))))));
     } catch (error) { if (mine === turn) fill(answers, problem(error)); }
