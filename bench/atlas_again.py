@@ -2,7 +2,8 @@
 
     python bench/atlas_again.py --size T --cells 10
 
-The words come from the new runs alone: those of the row and of its own baseline.
+The word comes from the new runs of the row, judged with the rest of its family from the records: in a family the correction
+of a row depends on the others.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 
 from glassformer.atlas.cells import Cell, cells
 from glassformer.atlas.protocol import Atlas
-from glassformer.atlas.records import Records, records_folder
+from glassformer.atlas.records import Records, TrialRecord, records_folder
 
 
 def main() -> None:
@@ -48,12 +49,20 @@ def main() -> None:
 
 
 def run_again(atlas: Atlas, cell: Cell, jobs: int) -> Cell:
+    assert cell.group is not None
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "cell.jsonl"
         words = shlex.split(cell.command.replace("cell.jsonl", str(file)))[1:]
         subprocess.run([sys.executable, "-m", "glassformer", *words, "--jobs", str(jobs)], check=True, capture_output=True)
-        found = cells(atlas, Records.load([file]))
+        known = Records.load([file, records_folder()])
+    new = {one.key for one in known.trials.values() if one.file == file.name}
+    known.trials = {key: one for key, one in known.trials.items() if key in new or place(one) != place(cell.group.runs[0])}
+    found = cells(atlas, known)
     return next(one for one in found if (one.row, one.text, one.size, one.base) == (cell.row, cell.text, cell.size, cell.base))
+
+
+def place(run: TrialRecord) -> tuple[str, str, str, str]:
+    return run.job.row, run.job.text, run.job.size, run.job.base
 
 
 def different(before: Cell, now: Cell) -> int:

@@ -13,7 +13,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -77,16 +77,17 @@ def main() -> None:
     rows: dict[str, Any] = {}
     print("recipe: MB in the sum of parts, MB traced, MB measured in the steps, ratio of traced to measured")
     with ThreadPoolExecutor(asked.jobs) as pool:
-        for name, row in pool.map(alone, asked.names or built_in_recipes()):
+        for done in as_completed([pool.submit(alone, name) for name in asked.names or built_in_recipes()]):
+            name, row = done.result()
             rows[name] = row
+            if asked.json:  # what is done counts, should the machine go away
+                asked.json.write_text(json.dumps(rows, indent=1) + "\n")
             if isinstance(row, str):
                 print(f"{name}: FAILED {row}", flush=True)
                 continue
             ratio = f"{row['traced'] / row['steps']:.2f}" if row["traced"] and row["steps"] else "-"
             figures = [f"{(row[key] or 0) / 1e6:,.1f}" for key in ("sum", "traced", "steps")]
             print(f"{name}: {figures[0]}, {figures[1]}, {figures[2]}, {ratio}", flush=True)
-    if asked.json:
-        asked.json.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":

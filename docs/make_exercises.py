@@ -5,8 +5,8 @@
 An item has a question, the commands that answer it, an answer with our figures (``FILE#path``, as in systems.yaml) and a result
 of one line. Commands are run by tests/docs/test_systems_commands.py; those under ``refused`` must be refused. ``prints``: what
 the answer quotes from the output of its own commands. ``missing``: a file that is not to be had, and the line that uses it.
-``short``: what was run only in a short form. ``cells``: a grid as a table. ``records`` says by what, when and
-where each record was made. Trains nothing.
+``short``: what was run only in a short form. ``cells``: a grid as a table. Which items need the weights of an encoder is seen
+from their commands. ``records`` says by what, when and where each record was made. Trains nothing.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.yaml_text import parse_yaml
 
 ROWS, FOLDER = DOCS / "exercises.yaml", DOCS / "exercises"
+ENCODER = re.compile(r"\b(?:sst2|boolq)-")
+"""Recipes and studies of pretrained encoders, by how their names begin."""
 NOTE = "<!-- written by docs/make_exercises.py from docs/exercises.yaml -->\n"
 
 
@@ -75,10 +77,28 @@ def state(item: dict[str, Any]) -> str:
     return "measured" if records(item) else "printed" if "prints" in item else "explained"
 
 
-def entry(item: dict[str, Any]) -> str:
+def needing_weights(exercise: dict[str, Any]) -> set[str]:
+    """The items all of whose commands load a pretrained encoder, or read a run or study of one."""
+    made, found = set[str](), set[str]()
+    for item in exercise["items"]:
+        needs = []
+        for line in item.get("run", ()):
+            needs.append(bool(ENCODER.search(line)) or any(re.search(rf"{name}(?![\w-])", line) for name in made))
+            made |= set(re.findall(r"--out (\S+)", line)) if needs[-1] else set()
+        if needs and all(needs):
+            found.add(item["id"])
+    return found
+
+
+def entry(item: dict[str, Any], weights: bool) -> str:
     commands = "\n".join(lines(item))
     pictures = [f"![{Path(name).stem}](../pictures/{name})" for name in item.get("pictures", ())]
     notes = [f"*Not here: {item['missing']}.*"] if "missing" in item else []
+    notes += (
+        ["*Needs the weights of an encoder in FOLDER: add `--set model.folder=FOLDER` where a run or study begins.*"]
+        if weights
+        else []
+    )
     notes += [f"*Short form: {item['short']}.*"] if "short" in item else []
     links = ", ".join(f"[{Path(name).stem}](../measurements/{name})" for name in records(item))
     notes += [f"Figures: {links} ([how](index.md#where-the-figures-come-from))."] if links else []
@@ -88,9 +108,10 @@ def entry(item: dict[str, Any]) -> str:
 
 def page(exercise: dict[str, Any]) -> str:
     others = "[All items](index.md) · [what was published, what we found](../systems.md)"
+    weights = needing_weights(exercise)
     contents = "\n".join(f"- [{heading(item)}](#{anchor(item)})" for item in exercise["items"])
     top = [f"# {exercise['title']}", exercise["about"], others, contents]
-    return NOTE + "\n\n".join(top) + "\n\n" + "\n".join(map(entry, exercise["items"]))
+    return NOTE + "\n\n".join(top) + "\n\n" + "\n".join(entry(item, item["id"] in weights) for item in exercise["items"])
 
 
 STATES = """| state | means |
@@ -100,7 +121,9 @@ STATES = """| state | means |
 | explained | a written answer; the command shows the thing itself |
 | short form | run, but not at the exercise's length; the answer says what was left out |
 
-"Needs a file": weights or a text could not be had offline; the answer names the line that uses them.
+"Needs a file": a text or weights could not be had offline; the answer names the line that uses them. "Needs weights": its
+commands load a pretrained encoder, which you name with `--set model.folder=FOLDER`; [S0](S0.md) and [S1 1.1](S1.md) say what
+runs without one.
 """
 
 
@@ -109,11 +132,12 @@ def index() -> str:
     all_items = [item for exercise in exercises() for item in exercise["items"]]
     counts = Counter(map(state, all_items))
     listed = ", ".join(f"{number} {name}" for name, number in counts.most_common())
-    absent = sum("missing" in item for item in all_items)
+    absent, weights = sum("missing" in item for item in all_items), set().union(*map(needing_weights, exercises()))
     parts = [
         NOTE + "# The exercises, question by question\n",
         f"{len(all_items)} questions of six exercises about the Transformer, each with a command and a result: {listed}. "
-        f"{absent} need a file. The question links to the whole answer. A test runs every command in a short form. Figures of "
+        f"{absent} need a file, {len(weights)} the weights of an encoder. The question links to the whole answer. A test "
+        "runs every command in a short form. Figures of "
         "ours carry a 95 % interval; [the summary](../systems.md) compares them with what was published.\n",
         "Set `GLASSFORMER_DATA` to the folder with the data (`glassformer data list`). Commands of a page use the runs of "
         "commands above them.\n",
@@ -127,8 +151,8 @@ def index() -> str:
             result = filled(item, item["result"]).replace("|", "\\|").replace("<", "&lt;")
             question = heading(item).replace("|", "\\|")
             link = f"[{question}]({exercise['page']}.md#{anchor(item)})"
-            absent_file = ", needs a file" if "missing" in item else ""
-            rows.append(f"| {link} | `{command}`{more} | {result} | {state(item)}{absent_file} |")
+            needs = (", needs a file" if "missing" in item else "") + (", needs weights" if item["id"] in weights else "")
+            rows.append(f"| {link} | `{command}`{more} | {result} | {state(item)}{needs} |")
         parts += [f"## [{exercise['title']}]({exercise['page']}.md)\n", "\n".join(rows) + "\n"]
     return "\n".join([*parts, provenance()])
 

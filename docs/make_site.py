@@ -7,6 +7,7 @@ the site: README.md is its first page, a source file is a page that shows it.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import json
 import os
@@ -32,7 +33,7 @@ LARGEST = 200_000
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the generated pages. A link to a file that does not exist fails the build here; one to an anchor, in mkdocs."""
-    generated = {"commands.md": commands(), "reference.md": reference()}
+    generated = {"commands.md": commands(), "reference.md": reference(), "returns.md": returns()}
     generated |= {page: (ROOT / source).read_text(encoding="utf-8") for source, page in AT_ROOT.items()}
     for name, text in generated.items():
         files.append(File.generated(config, name, content=text))
@@ -63,7 +64,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             place = AT_ROOT[path]
         elif shown_as_source(path):
             place = f"source/{path}.md"
-        elif path.startswith("docs/") and (ROOT / path).exists():
+        elif path.startswith("docs/") and ((ROOT / path).exists() or files.get_file_from_path(path.removeprefix("docs/"))):
             place = path.removeprefix("docs/")
         else:
             raise FileNotFoundError(f"{at} links to {match[2]}: {path} does not exist")
@@ -125,10 +126,12 @@ def commands() -> str:
         "Every command prints this with `--help`. `glassformer --install-completion` makes your shell complete them.\n",
     ]
     for name in group.list_commands(context):
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said):
-            run([name, "--help"])
-        parts.append(f"## {name}\n\n```text\n{said.getvalue().strip()}\n```\n")
+        verbs = getattr(group.get_command(context, name), "commands", {})
+        for words in [[name], *([name, verb] for verb in verbs)]:
+            said = io.StringIO()
+            with contextlib.redirect_stdout(said):
+                run([*words, "--help"])
+            parts.append(f"{'#' * (1 + len(words))} {' '.join(words)}\n\n```text\n{said.getvalue().strip()}\n```\n")
     return "\n".join(parts)
 
 
@@ -137,5 +140,33 @@ def reference() -> str:
     sys.path.insert(0, str(ROOT / "src"))
     import glassformer
 
-    parts = ["# Python reference\n", "What `import glassformer as gf` gives. How it is used: [Python](python.md).\n"]
+    parts = [
+        "# Python reference\n",
+        "What `import glassformer as gf` gives. How it is used: [Python](python.md). What calls return: [here](returns.md).\n",
+    ]
     return "\n".join([*parts, *(f"::: {module}.{name}\n" for name, module in sorted(glassformer._FACE.items()))])
+
+
+def returns() -> str:
+    """The classes of what public names return, from their docstrings; a dataclass's signature is the list of its fields."""
+    parts = ["# What calls return\n", "Objects that functions and methods of [the reference](reference.md) give you.\n"]
+    return "\n".join([*parts, *(f"::: {one}\n    options: {{merge_init_into_class: true}}\n" for one in returned())])
+
+
+def returned() -> list[str]:
+    """Our classes that public functions and methods return or hand to a callback, and that are no public names themselves."""
+    import glassformer
+
+    found = dict[str, str]()
+    for name in glassformer.__all__:
+        thing = getattr(glassformer, name)
+        members = {name: thing} if inspect.isfunction(thing) else vars(thing)
+        for function in (one for key, one in members.items() if not key.startswith("_")):
+            function = getattr(function, "fget", None) or getattr(function, "func", function)
+            notes = getattr(function, "__annotations__", {})
+            words = " ".join(str(notes[key]) for key in notes if key == "return" or name == "Callback")
+            for word in re.findall(r"\b[A-Z]\w+", words):
+                one = getattr(sys.modules[function.__module__], word, None)
+                if inspect.isclass(one) and one.__module__.startswith("glassformer") and word not in glassformer.__all__:
+                    found[word] = f"{one.__module__}.{word}"
+    return [found[word] for word in sorted(found)]

@@ -43,9 +43,9 @@ def last_sums(folder: Path) -> dict[str, str]:
 
 
 def test_the_overlap_of_the_splits_is_computed_once_for_many_runs(tiny, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "cache"))
     calls, known = [], experiment.share_in_train
     monkeypatch.setattr(experiment, "share_in_train", lambda *splits: calls.append(splits) or known(*splits))
-    experiment._OVERLAPS.clear()
     one, two = (train({**tiny, "seed": seed}, out=tmp_path / f"run-{seed}") for seed in (1, 2))
     shares = [RunDirectory(run.folder).read_environment()["overlap"] for run in (one, two)]
     assert len(calls) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.encoders import WIDTH, make_folder
 from tests.refusals import refused
 
 import glassformer as gf
@@ -52,6 +53,20 @@ def test_the_facts_for_people(tiny) -> None:
     assert facts["tokens per step"] == "64"
     assert facts["tokens in all"].startswith("384 (")
     assert facts["weights"].endswith(" MB")
+
+
+def test_what_is_trained_is_one_number_where_some_weights_are_frozen(tiny, tmp_path) -> None:
+    (tmp_path / "animals.txt").write_text("".join(f"dog it did bark at {n}\ncat it did purr at {n}\n" for n in range(20)))
+    model = {"kind": "pretrained", "folder": str(make_folder(tmp_path / "bert")), "context": 12}
+    data = {"path": str(tmp_path / "animals.txt"), "format": "label-text"}
+    recipe = {"data": data, "objective": "labels", "model": {**model, "tuning": {"kind": "prompt", "length": 7}}}
+    found = plan({**recipe, "training": {"steps": 1, "device": "cpu"}})
+    trained = 7 * WIDTH + 2 * WIDTH + 2
+    assert found.to_dict()["trained_parameters"] == trained < found.cost.parameters
+    assert dict(found.facts())["parameters that are trained"] == str(trained)
+    whole = plan(tiny)
+    assert whole.trained_parameters == whole.cost.parameters
+    assert "parameters that are trained" not in dict(whole.facts())
 
 
 def test_nothing_is_written(tiny, tmp_path, monkeypatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 
+import numpy as np
 import pytest
 
 import glassformer as gf
@@ -49,6 +50,14 @@ def test_curves_are_of_the_loss_and_of_what_the_run_is_judged_by(tmp_path, unche
     assert [label.split(" (")[0] for label in shown] == ["loss", "accuracy"]
     pictures = [block.alt for block in run_page(run).sections if isinstance(block, FigureBlock)]
     assert sum(alt.startswith("Training and validation") for alt in pictures) == 2
+
+
+def test_the_figure_of_a_language_model_has_its_perplexity(trained) -> None:
+    loss, perplexity = curves_figure([trained]).axes
+    assert (loss.get_ylabel(), perplexity.get_ylabel()) == ("loss (nats per token)", "perplexity by token")
+    assert (loss.get_yscale(), perplexity.get_yscale()) == ("linear", "log")
+    for before, after in zip(loss.get_lines(), perplexity.get_lines(), strict=True):
+        np.testing.assert_allclose(after.get_ydata(), np.exp(before.get_ydata()))
 
 
 def test_it_needs_nothing_from_anywhere(page) -> None:

@@ -37,7 +37,7 @@ from glassformer.checking.gate import require_network, require_processes, requir
 from glassformer.checks.check_report import CheckReport
 from glassformer.data.batches import Batch
 from glassformer.data.data_kinds import PreparedData
-from glassformer.data.memory_cache import MemoryCache
+from glassformer.data.disk_cache import cached_value
 from glassformer.data.overlap import share_in_train
 from glassformer.evaluation.token_losses import evaluating
 from glassformer.foundation.config import diff, fingerprint
@@ -57,7 +57,7 @@ from glassformer.foundation.errors import (
 from glassformer.foundation.files import code_sha256
 from glassformer.foundation.metrics import COLLAPSED_TO, TRAIN, VALIDATION
 from glassformer.foundation.place import place_of
-from glassformer.foundation.plugins import changed_plugins, fault_in_plugin, load_plugins
+from glassformer.foundation.plugins import changed_plugins, fault_in_plugin, load_plugins, loaded_plugins, plugin_checksums
 from glassformer.foundation.progress import SILENT, Watcher, usual_watcher
 from glassformer.foundation.registry import unrecorded_parts
 from glassformer.foundation.runtime import Runtime, choose_runtime, environment, is_out_of_memory
@@ -135,17 +135,26 @@ def train(
     watch: Watcher | None = None,
     processes: int | Literal["auto"] | Processes | None = None,
 ) -> Run:
-    """Trains a recipe and returns the run. ``set`` changes recipe keys: ``{"model.width": 64}``.
+    """Trains a recipe and returns its ``Run``. ``set`` changes recipe keys: ``{"model.width": 64}``; ``seed`` is one of them.
 
     ``source``: a recipe (built-in name, file, mapping), a text file (a small recipe is chosen and printed), or with ``resume``
     a run's folder. ``out``: default runs/NAME. ``resume``: continue from the last checkpoint; ``"or begin"`` starts where there
-    is none. ``callbacks``: objects of your class that extends ``Callback``, or names of loggers (tensorboard, wandb, csv).
-    ``samples``: tokens to generate at every evaluation. A model that fails a check (sees later tokens, other rows, padding) is
-    not trained; ``allow_leaks`` trains it, every figure marked tainted. ``recheck=False`` accepts an earlier check of the same
-    architecture and build, ``checked`` is the report of one. ``planned_flops``: of the whole study, so that compiling can pay.
-    ``measure``: counts memory and FLOPs of a few steps while they are taken, for a study.
-    ``processes``: trains on so many processes of this machine (docs/scale.md); by default this one alone, or those that
-    torchrun started.
+    is none. ``plugins``: files with variants of your own. ``callbacks``: objects of your class that extends ``Callback``, or
+    names of loggers (tensorboard, wandb, csv). ``samples``: tokens to generate at every evaluation. ``note``: a sentence of
+    yours, kept with the run. ``threads``: of torch. ``processes``: trains on so many processes of this machine (docs/scale.md);
+    by default this one alone, or those that torchrun started. ``watch`` gets sentences and progress; by default they are
+    printed to standard error. ``clock`` measures where the seconds go.
+
+    A model that fails a check (sees later tokens, other rows, padding) is not trained; ``allow_leaks`` trains it, every figure
+    marked tainted. With ``recheck`` false an earlier check of the same architecture and build is accepted; ``checked`` is the
+    report of one. For studies: ``planned_flops`` of the whole study, so that compiling can pay; ``measure`` counts memory and
+    FLOPs of a few steps while they are taken.
+
+    ```python
+    small = {"training.steps": 4, "model.layers": 1, "model.width": 16, "model.context": 16}
+    run = gf.train("docstrings-char", set=small, out="runs/example")
+    print(run)
+    ```
     """
     clock = clock or Stopwatch()
     watch = usual_watcher() if watch is None else watch
@@ -805,14 +814,13 @@ def _validation(
     return {VALIDATION + name: value for name, value in found.items()} | {TRAIN + name: one for name, one in trained.items()}
 
 
-_OVERLAPS: MemoryCache[float | None] = MemoryCache(8, size=lambda share: 0)
-
-
 def _share_trained_on(data: PreparedData) -> float | None:
-    """The share of the validation split that stands in the training split too; computed once for all runs of a worker."""
+    """The share of the validation split that stands in the training split too."""
     if "validation" not in data.names:
         return None
-    return _OVERLAPS.get(fingerprint(data.record), lambda: share_in_train(data.split("train"), data.split("validation")))
+    about = {key: value for key, value in data.record.items() if key != "places"}
+    key = [about, plugin_checksums(loaded_plugins())]
+    return cached_value("overlaps", key, lambda: share_in_train(data.split("train"), data.split("validation")))
 
 
 def _baseline_values(folder: RunDirectory, recipe: Recipe, data: PreparedData, stop: StopSignal) -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -18,7 +19,7 @@ from glassformer.foundation.errors import ConfigError, UnknownName
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.registry import Slot
 from glassformer.foundation.suggestions import SCHEMAS
-from glassformer.foundation.yaml_text import read_yaml
+from glassformer.foundation.yaml_text import dump_yaml, read_yaml
 from glassformer.model.network import MODELS, NetworkConfig
 from glassformer.objectives.base import OBJECTIVES, ObjectiveConfig
 from glassformer.runs.directory import RunDirectory
@@ -29,19 +30,35 @@ DESCRIPTIVE = ("about", "result")
 
 
 class Recipe(Config):
-    """Data, tokenizer, model, objective, training, evaluation, checkpoints and the seed of one run."""
+    """Everything that determines a run, typed and frozen, from ``load_recipe``. It shows itself as YAML without its defaults.
+
+    ``recipe.to_dict()`` has the defaults, too.
+
+    ```python
+    recipe = gf.load_recipe("docstrings-char", {"model.width": 32})
+    print(recipe.model.width, recipe.training.steps)
+    print(recipe)
+    ```
+    """
 
     about: str = ""
     """A description, for people; with `--set` it lists the changes."""
     result: str = ""
     """The measured result, for people; removed when another key is changed."""
     data: DataConfig
+    """The texts, and what is held out of them."""
     tokenizer: Annotated[SerializeAsAny[TokenizerConfig], BeforeValidator(TOKENIZERS.parse)] = TOKENIZERS.default("char")
+    """How a text becomes ids."""
     model: Annotated[SerializeAsAny[NetworkConfig], BeforeValidator(MODELS.parse)] = MODELS.default("transformer")
+    """The network and its parts."""
     objective: Annotated[SerializeAsAny[ObjectiveConfig], BeforeValidator(OBJECTIVES.parse)] = OBJECTIVES.default("next-token")
+    """What the network learns to predict, and how it is measured."""
     training: TrainingConfig
+    """Steps, batches, optimizer, schedule, precision."""
     evaluation: EvaluationConfig = EvaluationConfig()
+    """When it is measured on validation."""
     checkpoint: CheckpointConfig = CheckpointConfig()
+    """When it is saved, and what is kept."""
     init_from: str | None = None
     """A run whose weights and tokenizer this one starts from; or a recipe, which is trained first, inside this run."""
     seed: int = Field(default=0, ge=0)
@@ -104,15 +121,31 @@ class Recipe(Config):
         """Equal for two recipes of the same run."""
         return fingerprint({key: value for key, value in self.non_defaults().items() if key not in DESCRIPTIVE})
 
+    def __str__(self) -> str:
+        return dump_yaml(self.non_defaults())
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
 
 SCHEMAS.append(Recipe)
 Source = str | Path | Mapping[str, Any] | Recipe
 
 
 def load_recipe(source: Source, changes: Mapping[str, Any] | None = None, *, watch: Watcher = SILENT) -> Recipe:
-    """A recipe from a file, a built-in name, a text file, plain values or another recipe, with ``changes`` applied.
+    """Reads a recipe and returns it as a ``Recipe``, with ``changes`` applied (dotted keys: ``{"training.steps": 5}``).
 
-    If there are changes, ``about`` lists them and ``result``, which no longer holds, is dropped.
+    ``source``: a file, a built-in name, a text or table of yours, plain values or another recipe. If there are changes,
+    ``about`` lists them and ``result``, which no longer holds, is dropped. ``watch`` gets sentences, such as how a text was
+    read.
+
+    ```python
+    recipe = gf.load_recipe("docstrings-char", {"training.steps": 5, "model.positions": "alibi"})
+    print(recipe.about)
+    ```
     """
     changes = changes or {}
     values = recipe_values(source, changes)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import statistics
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import torch
 
 from glassformer.assembly import batches_of, build_network, number_of_steps, prepare_data, training_step
 from glassformer.data.data_kinds import PreparedData
+from glassformer.evaluation.results import text_table
 from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher, duration
 from glassformer.foundation.runtime import choose_runtime
@@ -77,6 +80,11 @@ class Plan:
         return None if self.step_seconds is None else self.steps * self.step_seconds
 
     @property
+    def trained_parameters(self) -> int:
+        """The numbers that training moves: all, or what a way of tuning leaves free."""
+        return sum(math.prod(shape) for shape in self.shapes)
+
+    @property
     def flops(self) -> int:
         """Of the whole run, its parent's included."""
         own = self.steps * self.cost.step_flops * self.recipe.training.accumulate
@@ -96,12 +104,14 @@ class Plan:
             self.steps * self.step_tokens,
             next((one.name for one in self.cost.parts if one.name.startswith("head")), ""),
         )
+        some_frozen = self.trained_parameters != self.cost.parameters
         facts = [
             ("steps", f"{self.steps:,}"),
             ("tokens per step", f"{self.step_tokens:,}"),
             ("tokens in all", f"{tokens:,}{f' ({tokens / self.train_tokens:.2f} epochs)' if self.train_tokens else ''}"),
             ("vocabulary", f"{self.vocabulary:,}"),
             ("parameters without the head", f"{sum(part.parameters for part in self.cost.parts if part.name != head):,}"),
+            *([("parameters that are trained", f"{self.trained_parameters:,}")] if some_frozen else []),
             ("FLOPs per step, forward and backward", f"{self.cost.step_flops * self.recipe.training.accumulate:,}"),
             ("weights", in_megabytes(self.cost.weight_bytes)),
             ("gradients", in_megabytes(self.cost.gradient_bytes)),
@@ -118,13 +128,30 @@ class Plan:
             facts.append(("FLOPs of both runs", f"{self.flops:,}"))
         return facts
 
+    def parts(self) -> list[list[str]]:
+        """A row for each part of the model, under a header, and one for all of it."""
+        rows = [[one.name, f"{one.copies}", f"{one.parameters:,}", f"{one.forward_flops:,}"] for one in self.cost.parts]
+        whole = ["all", "", f"{self.cost.parameters:,}", f"{self.cost.forward_flops:,}"]
+        return [["part", "copies", "parameters", "FLOPs forward, one step"], *rows, whole]
+
+    def __str__(self) -> str:
+        return "\n".join([text_table(self.parts()), "", *(f"{name}: {value}" for name, value in self.facts())])
+
+    def __repr__(self) -> str:
+        return f"Plan({self.cost.parameters:,} parameters, {self.steps:,} steps, {self.flops:.3g} FLOPs)"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
     def to_dict(self) -> dict[str, Any]:
+        """The JSON form, as ``train --dry-run --json`` prints it."""
         return {
             "recipe": self.recipe.to_dict(),
             "steps": self.steps,
             "vocabulary": self.vocabulary,
             "train_tokens": self.train_tokens,
             **self.cost.to_dict(),
+            "trained_parameters": self.trained_parameters,
             "step_flops": self.cost.step_flops * self.recipe.training.accumulate,
             "optimizer_bytes": self.optimizer_bytes,
             "total_bytes": self.total_bytes,
@@ -185,9 +212,16 @@ def plan(
     timed: bool = False,
     watch: Watcher = SILENT,
 ) -> Plan:
-    """The cost of a recipe by part; reads the data (for the vocabulary) and trains nothing.
+    """What a recipe costs, part by part, as a ``Plan``: parameters, FLOPs, memory. Reads the data and trains nothing.
 
-    ``timed``: also how long a step takes on this machine, from a few steps whose result is thrown away.
+    ``source``, ``set``, ``seed``, ``plugins`` and ``watch``: as in ``train``. ``timed``: also how long a step takes on this
+    machine, from a few steps whose result is thrown away.
+
+    ```python
+    plan = gf.plan("docstrings-char", set={"model.layers": 2})
+    print(plan.cost.parameters, plan.flops, plan.total_bytes)
+    print(plan)
+    ```
     """
     load_plugins(plugins)
     recipe = load_recipe(source, {**(set or {}), **({} if seed is None else {"seed": seed})}, watch=watch)
@@ -207,7 +241,8 @@ def peak_memory(recipe: Recipe, data: PreparedData) -> int | None:
     batches = batches_of(recipe, data)
     largest = max((batches.batch(number) for number in range(BATCHES_SEEN)), key=lambda batch: batch.numel)
     try:
-        with torch.random.fork_rng(), kernels.not_launched():
+        with torch.random.fork_rng(), kernels.not_launched(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about what torch loads to trace; what the step itself warns of, training says
             with mode:  # some optimizers make their state at once
                 step = training_step(recipe, network, runtime)  # type: ignore[arg-type]
             form, _ = choose_form(step, number_of_steps(recipe, batches), None, 0.0, SILENT)

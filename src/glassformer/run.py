@@ -69,9 +69,16 @@ if TYPE_CHECKING:
 
 
 def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), recheck: bool = True, watch: Watcher = SILENT) -> Run:
-    """Loads the run in ``folder``, or a Hugging Face model's folder (imported into the cache). ``plugins``: the files a run
-    was trained with; none is loaded because a folder names it. ``recheck=False``: ``evaluate`` accepts a check of the same
-    weights and build that passed before."""
+    """Opens the run in ``folder``, or a Hugging Face model's folder (imported into the cache), and returns it as a ``Run``.
+
+    ``plugins``: the files a run was trained with; none is loaded because a folder names it. With ``recheck`` false,
+    ``evaluate`` accepts a check of the same weights and build that passed before. ``watch`` gets sentences and progress.
+
+    ```python
+    run = gf.load("runs/example")
+    print(run.status, run.recipe.model.width)
+    ```
+    """
     load_plugins(plugins)
     directory = RunDirectory(Path(folder))
     if not directory.exists() and is_folder(folder):
@@ -82,7 +89,20 @@ def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), recheck: boo
 
 @final
 class Run:
-    """A trained run: its model, tokenizer, recipe and records, each read on first use. Using the test split is recorded."""
+    """A trained run, from ``train`` or ``load``: its model, tokenizer, recipe and records, each read on first use.
+
+    Arguments that mean the same in every method: ``checkpoint`` (or ``which``) is "last", "best" or the number of a step;
+    ``model`` an altered model in place of the checkpoint's own; ``allow_leaks`` measures a model that fails a check and marks
+    the figures as tainted; ``watch`` gets sentences and progress. Using the test split is recorded.
+
+    ```python
+    run = gf.load("runs/example")
+    print(run.evaluate().metrics["loss"])  # value, and the ends of a 95 % interval
+    print(run.generate(["The ", "Return "], max_new_tokens=20)[1].text)
+    print(run.token_losses("Return the name.").mean())
+    print(run.look("Return the name.").attention.shape)  # layer, head, query, key
+    ```
+    """
 
     def __init__(self, directory: RunDirectory, watch: Watcher = SILENT, *, recheck: bool = True) -> None:
         self.directory, self._watch, self._recheck = directory, watch, recheck
@@ -95,18 +115,22 @@ class Run:
 
     @property
     def folder(self) -> Path:
+        """Where everything about the run is stored."""
         return self.directory.root
 
     @cached_property
     def recipe(self) -> Recipe:
+        """The whole recipe that was trained, defaults included."""
         return assembly.recorded_recipe(self.directory, self._say_once)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
+        """``encode`` makes ids of a text, ``decode`` a text of ids; ``size`` is the number of ids."""
         return load_tokenizer(self.directory.tokenizer_file)
 
     @cached_property
     def data(self) -> PreparedData:
+        """The data it was trained and validated on, read again; raises if they have changed."""
         return assembly.prepare_data(self.recipe, self.tokenizer, expect=self.directory.read_environment().get("data"))
 
     @property
@@ -116,6 +140,7 @@ class Run:
 
     @property
     def status(self) -> str:
+        """running, finished, stopped, killed, failed, diverged or imported."""
         return str(progress_of(self.directory)["status"])
 
     @property
@@ -140,7 +165,7 @@ class Run:
         return frame_of(list(by_step.values()))
 
     def checkpoint(self, which: str | int = "last") -> Checkpoint:
-        """``last``, ``best``, or a step. Without optimizer state if no optimizer file is intact, which is reported."""
+        """A checkpoint's weights and state. Without optimizer state if no optimizer file is intact, which is reported."""
         if which == "last":
             return last_checkpoint(self.directory, self._say_once)
         return load_for_inference(self.directory.checkpoint(step_named(self.directory, which, self._say_once)), self._say_once)
@@ -180,7 +205,7 @@ class Run:
     def save_pretrained(
         self, folder: Path | str, *, checkpoint: str | int = "last", merge: bool = False, bare: bool = False
     ) -> Exported:
-        """Writes the model as a folder that transformers opens; raises naming parts that no class there has.
+        """Writes the model to ``folder``, which transformers opens; raises naming parts that no class there has.
 
         A tuned encoder's adapter is written in peft's format; ``merge``: as one plain folder instead. ``bare``: a head that
         transformers has no class for is written beside the encoder.
@@ -200,7 +225,7 @@ class Run:
         return export(self.directory, network, self.tokenizer, Path(folder), step=found.step)
 
     def save_onnx(self, folder: Path | str, *, checkpoint: str | int = "last") -> Exported:
-        """Writes a classifier as a folder for onnxruntime, compared with the network before it gets its name."""
+        """Writes a classifier to ``folder`` for onnxruntime, compared with the network before it gets its name."""
         network, reference = self._fresh_model(self.checkpoint(checkpoint)), None
         if self.recipe.objective.ask_reads in KINDS:
             reference = self.predictor(checkpoint).reference
@@ -235,8 +260,8 @@ class Run:
         return dict((self._data_record or {}).get("reading") or {})
 
     def altered(self, changes: Mapping[str, Any], checkpoint: str | int = "last") -> Network:
-        """The network of a checkpoint with parts of its recipe changed (``model.merge``, ``model.mixer.masked``), on the same
-        weights; refused where these do not fit. Give it to ``evaluate`` or ``look`` as ``model``."""
+        """The network of a checkpoint with ``changes`` of its recipe (``{"model.merge": "shuffle"}``), on the same weights;
+        refused where these do not fit. Give it to ``evaluate`` or ``look`` as ``model``."""
         others = [key for key in changes if not key.startswith("model.")]
         if others:
             raise UsageError(
@@ -315,7 +340,9 @@ class Run:
         checked: CheckReport | None = None,
         watch: Watcher = SILENT,
     ) -> Evaluation:
-        """The last checkpoint's metrics on ``split``, computed once and saved in the run with the sums by unit."""
+        """The last checkpoint's metrics on ``split``, computed once and saved in the run with the sums by unit.
+
+        ``checked``: the report of a check of the same architecture."""
         saved = saved_evaluation(self.directory, split, max(self.directory.steps(), default=0))
         saved = saved or saved_evaluation(self.directory, split, self.checkpoint("last").step)  # if the newest is damaged
         if saved is not None:
@@ -333,7 +360,9 @@ class Run:
         allow_leaks: bool = False,
         watch: Watcher = SILENT,
     ) -> TwoCheckpoints:
-        """This run against another on the same items, for metrics of right and wrong (McNemar). Options as in ``evaluate``."""
+        """This run against the run ``other`` on the same items, for metrics of right and wrong (McNemar).
+
+        ``split`` and ``data``: as in ``evaluate``."""
 
         def outcomes(run: Run) -> Outcomes | None:
             return run.evaluate(split, data=data, checkpoint=checkpoint, allow_leaks=allow_leaks, watch=watch).outcomes
@@ -352,7 +381,9 @@ class Run:
         allow_leaks: bool = False,
         watch: Watcher = SILENT,
     ) -> list[Evaluation]:
-        """Like ``evaluate``, for single texts, each without the context of the others."""
+        """Like ``evaluate``, for each of ``texts`` alone, without the context of the others.
+
+        ``predictions`` and ``length``: as in ``evaluate``."""
         evaluator = self._evaluator(checkpoint, model=model, length=length, allow_leaks=allow_leaks, watch=watch)
         kind = data_kind(self.recipe.objective.judged_on)
         names = [texts] if isinstance(texts, str) else list(texts)
@@ -515,7 +546,7 @@ class Run:
         abstain: bool = False,
         checkpoint: str | int = "last",
     ) -> list[Answer]:
-        """Answers or labels, each with its confidence: the probability of the whole answer, or of the label.
+        """Answers to ``questions`` (or labels of texts), each with its confidence: the probability of the answer or label.
 
         ``beams``: width of the beam search; the other beams come as ``alternatives``. ``abstain_below``: answer "I don't
         know" below this confidence. ``abstain``: do so by the rule that evaluation fitted (``abstain_rule``): the person was
@@ -565,7 +596,7 @@ class Run:
         temperature: bool = True,
         checkpoint: str | int = "last",
     ) -> list[Prediction]:
-        """The label of each text, with the probability of every label.
+        """The label of each of ``texts``, with the probability of every label. ``pairs``: the second texts, of pairs.
 
         ``precision`` or ``coverage``: withhold unsure answers, by a threshold that reached this on validation;
         ``abstain_below``: by your own. ``temperature``: False for the probabilities as the network gives them.
@@ -579,7 +610,9 @@ class Run:
         )
 
     def predictor(self, checkpoint: str | int = "last", *, batch_size: int | None = None) -> Predictor:
-        """The classifier of a checkpoint, ready for many calls; its temperature and thresholds are fitted once and stored."""
+        """The classifier of a checkpoint, ready for many calls; its temperature and thresholds are fitted once and stored.
+
+        ``batch_size``: texts at once; chosen by the device unless given."""
         if self.recipe.objective.ask_reads not in KINDS:
             raise UsageError(
                 f"predict labels texts, but the objective of {self.folder} is {self.recipe.objective.kind}; train one with "
@@ -636,13 +669,13 @@ class Run:
         return found
 
     def questions(self, file: Path | str) -> Any:
-        """Reads a file of questions, ``question`` or ``question<TAB>answer`` per line, or of texts to classify."""
+        """Reads a ``file`` of questions, a line of `question` or `question<TAB>answer` each, or of texts to classify."""
         self.recipe.objective.require_answers()
         kind = data_kind(self.recipe.objective.ask_reads)
         return (kind.to_ask or kind.of_file)(self.tokenizer, file, self.recipe.data, record=self._data_record)
 
     def question_texts(self, texts: str | Sequence[str], *, pairs: Sequence[str] | None = None) -> Any:
-        """Questions or texts to classify, given as strings; ``pairs``: the second texts, for classifiers of pairs."""
+        """Questions, or ``texts`` to classify, given as strings; ``pairs``: the second texts, for classifiers of pairs."""
         self.recipe.objective.require_answers()
         kind = data_kind(self.recipe.objective.ask_reads)
         return kind.of_texts(self.tokenizer, texts, pairs=pairs, record=self._data_record)
@@ -664,7 +697,12 @@ class Run:
         exact_pieces: bool = False,
         watch: Watcher = SILENT,
     ) -> list[Sample]:
-        """Generates a continuation of each prompt. ``on_text`` gets the pieces of a single text as they are generated.
+        """Generates a continuation of each of ``prompts``, in the same order.
+
+        ``max_new_tokens``: at most so many, fewer where the text ends or one of ``stop`` appears. ``temperature``: 0 takes the
+        most probable token. ``top_k``, ``top_p``: sample among the k most probable tokens, or the fewest that have this
+        probability together. ``repetition_penalty``: above 1 makes tokens of the text less probable. ``seed``: the same gives
+        the same texts. ``on_text`` gets the pieces of a single text as they are generated.
 
         ``precision``: float32 gives exactly the texts of the reference implementation; bf16 (several times as fast on a GPU)
         those of a model rounded to it. ``exact_pieces``: each waits until no later token can move a space in it.
@@ -706,7 +744,7 @@ class Run:
         """The translation of each text, for a run with objective translate; greedy, unless ``beams`` or a ``temperature``.
 
         ``texts``: strings, or the result of ``Run.questions(FILE)``. ``beams`` and ``length_penalty``: as in the recipe unless
-        told. With a ``temperature`` a translation is sampled.
+        told. With a ``temperature`` a translation is sampled, by ``top_k``, ``top_p`` and ``seed`` as in ``generate``.
         """
         objective: Any = self.recipe.objective
         if objective.ask_reads != "pairs":

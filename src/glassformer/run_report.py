@@ -27,6 +27,8 @@ from glassformer.runs.directory import RunDirectory
 from glassformer.runs.overview import last_validation, metric_of, progress_of
 from glassformer.runs.records import MetricsLog
 
+PERPLEXITY = "perplexity by token"
+
 
 def write_report(run: Run, out: Path | str | None = None, *, watch: Watcher = SILENT) -> Path:
     """Writes the self-contained page of a run and gives its place."""
@@ -70,9 +72,14 @@ def write_curves(folders: Sequence[Path], out: Path | str, *, warn: Callable[[st
 
 
 def curves_figure(folders: Sequence[Path], *, warn: Callable[[str], None] | None = None) -> Figure:
-    """The learning curves of one or several runs in one figure: the loss, and beside it what the runs are judged by."""
+    """The learning curves of one or several runs in one figure: the loss, and beside it what the runs are judged by.
+
+    Beside the loss of language models stands their perplexity.
+    """
     panels, by = _panels(*_several(folders, warn))
-    return curve_panels(panels, by=by)
+    if NATS in panels:
+        panels |= {PERPLEXITY: [_perplexity(one) for one in panels[NATS]]}
+    return curve_panels(panels, by=by, log=(PERPLEXITY,))
 
 
 def _several(
@@ -156,13 +163,10 @@ def _curves(run: Run, evaluation: Evaluation | None, metric: Metric) -> list[Blo
         alt = f"Training and validation {name} against {by}s."
         blocks.append(FigureBlock(picture, caption=caption, alt=alt, tainted=run.tainted))
     if "perplexity" in {one.name for one in run.recipe.objective.metrics}:
-        # the curves of the loss once more, as e to the loss; a loss beyond all numbers is infinite, which shows as a gap
-        points = [Points.from_records(records, key) for key in ("loss", VALIDATION + "loss")]
-        with np.errstate(over="ignore"):
-            train, validation = (None if one is None else Points(one.steps, np.exp(one.values)) for one in points)
-        if train is not None or validation is not None:
+        curve = _perplexity(_curve(records, "loss"))
+        if curve.train is not None or curve.validation is not None:
             levels = _levels(evaluation, "perplexity")
-            picture = learning_curves([Curve("", train, validation)], baselines=levels, unit="perplexity by token", log=True)
+            picture = learning_curves([curve], baselines=levels, unit=PERPLEXITY, log=True)
             caption = "Perplexity by token, e to the loss, on a logarithmic axis. Level lines are the baselines."
             blocks.append(FigureBlock(picture, caption=caption, alt="Perplexity against steps.", tainted=run.tainted))
     for picture, caption in run.recipe.objective.pictures({} if evaluation is None else evaluation.details):
@@ -191,6 +195,15 @@ def _curve(records: list[dict[str, Any]], name: str, label: str = "") -> Curve:
         Points.from_records(records, VALIDATION + name),
         measured is not None,
     )
+
+
+def _perplexity(loss: Curve) -> Curve:
+    """The curve of a loss once more, as e to the loss; a loss beyond all numbers is infinite, which shows as a gap."""
+    with np.errstate(over="ignore"):
+        train, validation = (
+            None if one is None else Points(one.steps, np.exp(one.values)) for one in (loss.train, loss.validation)
+        )
+    return Curve(loss.label, train, validation, loss.measured)
 
 
 def _best(curve: Curve, metric: Metric, per_epoch: float | None) -> list[str]:

@@ -17,7 +17,7 @@ from glassformer.atlas.page import bibtex, document, render, to_csv
 from glassformer.atlas.protocol import BASELINE, Atlas
 from glassformer.atlas.records import Records, records_folder
 from glassformer.atlas.running import Portion, recheck
-from glassformer.atlas.trying import row_file
+from glassformer.atlas.trying import row_file, try_row
 from glassformer.cli.main import run
 from glassformer.foundation.errors import UsageError
 from glassformer.study.running.executors.base import InlineExecutor
@@ -91,6 +91,14 @@ def test_a_row_of_ones_own_needs_its_yaml(tmp_path: Path) -> None:
     assert error.value.reason == "no-row-file"
 
 
+def test_a_row_that_changes_nothing_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    settings = (SNIPPETS / "my_feedforward.yaml").read_text().splitlines()
+    (tmp_path / "mine.yaml").write_text("\n".join(line for line in settings if not line.startswith("set:")))
+    with pytest.raises(UsageError) as error:
+        try_row(tmp_path / "mine.py", lambda logs: InlineExecutor(perform))
+    assert error.value.reason == "row-changes-nothing"
+
+
 @pytest.mark.slow
 def test_try(capsys: pytest.CaptureFixture[str]) -> None:
     command = ["atlas", "try", str(SNIPPETS / "my_feedforward.py"), "--seeds", "2", "--steps", "10", "--jobs", "1", "--json"]
@@ -125,3 +133,5 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["atlas", "run", "--out", str(tmp_path / "p"), "--seeds", "3"]) == 2
     assert run(["atlas", "run", "--out", str(tmp_path / "p"), "--row", "swiglu", "--text", "wiki"]) == 2
     assert run(["atlas", "add", str(tmp_path / "none.jsonl"), "--to", str(tmp_path)]) == 2
+    for row in ("swigloo", "lion"):  # no row; a row without runs
+        assert run(["atlas", "recheck", "--out", str(tmp_path / "again.jsonl"), "--row", row]) == 2

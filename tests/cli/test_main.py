@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import subprocess
@@ -191,3 +192,13 @@ def test_the_command_ends_at_once_but_runs_exit_handlers_and_flushes(words: list
     assert ended.returncode == code
     assert ended.stdout.startswith("not flushed yet")
     assert ended.stdout.endswith("handler ran\n")
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"), [("glassformer tr", "train\ntranslate"), ("glassformer train --al", "--allow-leaks")]
+)
+def test_a_shell_completes_commands_and_options(typed: str, offered: str) -> None:
+    words = {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1), "_GLASSFORMER_COMPLETE": "complete_bash"}
+    command = [sys.executable, "-m", "glassformer"]
+    done = subprocess.run(command, env=os.environ | words, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == offered

@@ -64,6 +64,17 @@ def test_a_command_uses_only_what_commands_above_it_wrote(maker: ModuleType) -> 
                 written |= out
 
 
+def test_items_that_need_an_encoder_are_marked(maker: ModuleType) -> None:
+    def items(*runs: list[str]) -> dict[str, Any]:
+        return {"items": [{"id": str(at), "run": list(lines)} for at, lines in enumerate(runs)]}
+
+    encoder = ["glassformer train sst2-exercise --out runs/a", "glassformer report runs/a"]
+    either = ["glassformer data show boolq-minilm", "glassformer data show speeches-lm"]
+    other = ["glassformer train speeches-lm --set data.set=boolq --out runs/a-b"]
+    read = items(encoder, ["glassformer evaluate runs/a"], either, other, ["glassformer evaluate runs/a-b"])
+    assert maker.needing_weights(read) == {"0", "1"}
+
+
 def test_links_and_pictures_lead_somewhere(maker: ModuleType) -> None:
     pages = maker.pages()
     for file, text in pages.items():

@@ -41,3 +41,24 @@ def test_a_terminal_loses_nothing() -> None:
     drawn = make_readme().terminal("glassformer demo", "\n".join(lines), most=100)
     rows = [text.text or "" for text in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
     assert rows == ["$ glassformer demo", "a < b & c", "", "x" * 100, "x" * 30, "[better] it is"]
+
+
+def test_the_changelog_can_be_read() -> None:
+    """By subject, in lines: not the history of its building."""
+    release = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1]
+    assert len(release.encode()) < 12_000
+    lines = [line for line in release.splitlines() if line.startswith("- ")]
+    assert len(lines) >= 20
+    assert max(map(len, lines)) < 450
+
+
+def test_numbers_in_words_are_those_of_the_tree() -> None:
+    from glassformer.pretrained.tuning.base import TUNINGS
+
+    words = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+    counted = {
+        "tuned in one of {} ways": len(TUNINGS.names()),
+        "[{} published exercises repeated]": len(re.findall(r"^## S\d", (ROOT / "docs/systems.md").read_text("utf-8"), re.M)),
+        "[A course in {} lessons]": len(list((ROOT / "docs/course").glob("*.ipynb"))),
+    }
+    assert [text for text, number in counted.items() if text.format(words[number]) not in README] == []

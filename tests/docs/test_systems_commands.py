@@ -161,6 +161,25 @@ def test_every_command_runs(line: str, place: Path, encoder: Path, monkeypatch: 
     assert run(short(line, encoder)) == 0
 
 
+WITHOUT_WEIGHTS = (
+    "data show sst2-exercise",
+    "train sst2-exercise --set training.batch_size=128 --dry-run",
+    "train sst2-exercise --set training.optimizer=sgd --out runs/own --set checkpoint.best=true",
+    "report runs/own --figure curves.svg",
+    "evaluate runs/own --checkpoint best --split train",
+    "compare sst2-exercise --tune training.batch_size=8,16 --tune training.epochs=2,5 --seeds 2 --out studies/own",
+)
+
+
+def test_part_3_of_s0_runs_without_weights(
+    place: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch, unchecked: None
+) -> None:
+    """As the top of the page says: speeches-classify-exercise in the place of sst2-exercise."""
+    monkeypatch.chdir(place)
+    for line in WITHOUT_WEIGHTS:
+        assert run(short("glassformer " + line.replace("sst2-exercise", "speeches-classify-exercise"), encoder)) == 0, line
+
+
 @pytest.mark.parametrize("line", REFUSED)
 def test_what_is_to_be_refused_is(line: str, place: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)

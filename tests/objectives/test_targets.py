@@ -230,7 +230,7 @@ def test_every_target_has_verdicts(tmp_path: Path, objective: str, column: str) 
         "model": {"width": 32, "layers": 1, "heads": 2, "context": 16, "causal": False, "head": "classifier", "mixer": "none"},
         "training": {"steps": 120, "batch_size": 32, "lr": 0.01, "device": "cpu"},
     }
-    study = gf.compare(recipe, vary={"training.steps": [1]}, seeds=6, out=tmp_path / "study")
+    study = gf.compare(recipe, vary={"training.steps": [1]}, seeds=6, on="inline", out=tmp_path / "study")
     (verdict,) = study.verdicts
     base, one_step = (study.seed_values(name) for name in study.plan.variants)
     sign = -1 if study.metric.lower_is_better else 1

@@ -50,6 +50,19 @@ def test_every_setting_that_was_tried_is_in_the_table(made_up, tmp_path):
     assert again.tuning_cells()[0] == ["variant", "training.lr", "training.batch_size", "loss", ""]
 
 
+def test_a_setting_whose_runs_failed_shows_what_they_measured_and_why(made_up, tmp_path):
+    tune = {"grid": {"training.lr": [0.1, 0.2]}, "seeds": 2}
+    study = made_up.study(tmp_path / "study", {"base": GOOD}, tune=tune)
+    for trial in study.plan.tuning_trials():
+        made_up.run(study.directory.trial(trial), {}, 9.0 if trial.point else 1.0)
+    again = Study.load(study.folder)
+    good, bad = again.to_dict()["tuning"]
+    assert (good["loss"]["value"], good["failed"]) == (pytest.approx(1.0), {})
+    assert (bad["loss"]["value"], bad["failed"]) == (pytest.approx(9.0), {"collapsed": 2})
+    assert np.isnan(again.tuning_values["base"][1]).all()
+    assert again.tuning_cells()[2][-1] == "collapsed in 2 of 2"
+
+
 def test_a_study_without_its_trials_says_the_same(made_up, tmp_path):
     study = made_up.study(tmp_path / "study", {"base": [one + 0.5 for one in GOOD], "alibi": GOOD, "rotary": GOOD[::-1]})
     said = [verdict.to_dict() for verdict in study.verdicts]

@@ -25,6 +25,7 @@ from glassformer.atlas.cells import Cell, base_rate, cells, curve_of, rate_of
 from glassformer.atlas.protocol import BASELINE, Atlas, Job, Stage
 from glassformer.atlas.records import Records, trial_line
 from glassformer.foundation.config import fingerprint
+from glassformer.foundation.errors import UsageError
 from glassformer.foundation.files import training_code_sha256
 from glassformer.foundation.machine import cores
 from glassformer.foundation.metrics import LOSS
@@ -476,6 +477,9 @@ def recheck(
 ) -> list[Rechecked]:
     """Runs one seed per cell that has runs (of ``rows`` alone, if given), and compares its values by document."""
     wanted = [cell for cell in cells(atlas, records) if cell.group is not None and (not rows or cell.row.name in rows)]
+    if not wanted:
+        what = f"{', '.join(rows)} has no runs" if rows else "The records have no runs"
+        raise UsageError(f"{what}, so there is nothing to recheck; see `glassformer atlas list`.", reason="nothing-to-recheck")
     fresh = Records()
     portion = Portion(atlas, fresh, out, executor, minutes=minutes, watch=watch, rates=records)
     jobs = [cell.group.runs[0].job for cell in wanted if cell.group is not None]

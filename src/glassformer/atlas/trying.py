@@ -83,6 +83,10 @@ def try_row(
     """Checks and trains the row of a plugin (already loaded) against the miniature's baseline, paired by seed."""
     file = row_file(plugin)
     atlas = Atlas.load(MINIATURE, steps, more=[file])
+    if not atlas.row(file.stem).set:
+        raise UsageError(
+            f"{file} has no `set`, so the row is the baseline itself; name what it changes.", reason="row-changes-nothing"
+        )
     held, failed = conformance(plugin)
     if failed:
         raise CheckFailed(

@@ -37,12 +37,20 @@ def check(
     quick: bool = True,
     watch: Watcher = SILENT,
 ) -> CheckReport:
-    """The laws, on the actual model: ``passed``, and ``findings`` that say where each broken law is broken.
+    """Tests the laws on the actual model and returns a ``CheckReport``: ``passed``, and ``findings`` that say where one breaks.
 
     ``target``: a recipe (name, file, values), a run's folder, ``"file.py:callable"``, a model, a function from token ids
     [B, T] to scores [B, T, V], a Hugging Face model, its folder or its name on the hub. ``class_name``: the class of
     transformers to load a folder or name as; with ``target=None`` a tiny model of that class with random weights is
-    checked. The other arguments are those of ``check_model``.
+    checked. ``set`` and ``plugins``: of a recipe, as in ``train``. ``causal``: whether scores must not depend on later tokens
+    (by default as our model says of itself; true for others). ``vocabulary`` and ``context``: where the target does not say
+    them and they cannot be found by trial. ``quick``: a sample of the cuts of the context, not every one. ``watch`` gets
+    progress.
+
+    ```python
+    report = gf.check(lambda ids: torch.nn.functional.one_hot(ids.flip(1), 7).float(), vocabulary=7, context=8)
+    print(report.passed, report.findings[0].law)  # False causality
+    ```
     """
     load_plugins(plugins)
     if class_name is None:
@@ -78,6 +86,8 @@ def _resolve(
     if isinstance(target, str) and ".py:" in target:
         _refuse_changes(target, changes)
         return callable_in_file(target), None, None
+    if isinstance(target, str | Path) and Path(target).suffix == ".py":
+        raise UsageError(f"{target} is Python code; name what to check in it: {target}:callable.", reason="no-callable-named")
     if isinstance(target, str | Path) and RunDirectory(Path(target)).exists():
         _refuse_changes(str(target), changes)
         directory = RunDirectory(Path(target))

@@ -54,7 +54,7 @@ def _place(cell: Cell) -> tuple[str, ...]:
 
 @app.command("list")
 def list_command(records: RecordsOption = None, margin: Margin = None, json: Json = False) -> None:
-    """List every row with its word on each text. Shown is the smallest size that was run."""
+    """List every row with its word at each size and on each text."""
     found = _cells(records, margin)
     if json:
         print_json([cell.to_dict() for cell in found])
@@ -275,13 +275,15 @@ def recheck_command(
     from glassformer.atlas.protocol import Atlas
     from glassformer.atlas.running import local_executor, recheck
 
+    atlas = Atlas.load()
+    rows = [atlas.row(name).name for name in row or ()]
     with out_file.open("a", encoding="utf-8") as stream:
         found = recheck(
-            Atlas.load(),
+            atlas,
             _records(records),
             stream,
             lambda logs: local_executor(jobs, logs),
-            rows=row or (),
+            rows=rows,
             minutes=minutes,
             watch=remarks(),
         )

@@ -49,11 +49,11 @@ class _Console(Console):
 
 def out() -> Console:
     """Standard output, without wrapping when it is not a terminal (so that a pipe sees whole lines)."""
-    return _Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    return _Console(highlight=False, emoji=False, soft_wrap=not sys.stdout.isatty())
 
 
 def err() -> Console:
-    return _Console(stderr=True, highlight=False, soft_wrap=True)
+    return _Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
 
 def print_json(document: Any) -> None:
@@ -70,11 +70,12 @@ def say(sentence: str) -> None:
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool = True) -> None:
     """A table for people; ``numbers``: every column but the first is one of figures."""
-    table = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    heading = escape(visible(title))  # what a name spells is no markup, here and below
+    table = Table(title=heading, title_justify="left", header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for position, name in enumerate(columns):
         table.add_column(name, justify="right" if numbers and position else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(escape(visible(" ".join(cell.splitlines()))) for cell in row))  # what a name spells is no markup
+        table.add_row(*(escape(visible(" ".join(cell.splitlines()))) for cell in row))
     console = out()
     if console.soft_wrap:
         console.width = 200  # no terminal: wide enough that no figure is folded

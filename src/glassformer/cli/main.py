@@ -54,7 +54,6 @@ app = typer.Typer(
     epilog="Every command takes --quiet (results only) and --debug (tracebacks). Exit codes: 0 success; 1 data, files or "
     "run time; 2 wrong command, option or recipe; 3 a check failed; 4 training diverged; 130, 143 stopped by a signal.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -114,6 +113,8 @@ def run(arguments: Sequence[str]) -> int:
     except UsageMistake as error:
         if hint := _recipe_key_hint(error):
             error.message, error.possibilities = f"{error.message.rstrip('.')}. {hint}", None
+        elif sentence := _value_and_rule(error):
+            error.message = sentence
         error.show()
         return error.exit_code
     except typer.Abort:
@@ -145,6 +146,17 @@ def _recipe_key_hint(error: Any) -> str | None:
     if section is not None:
         return f"It is a key of the recipe: --set {section}.{name}=VALUE."
     return "Settings of a recipe are changed with --set, for example --set training.steps=100 (docs/recipes.md has every key)."
+
+
+def _value_and_rule(error: Any) -> str | None:
+    """Typer names the option and the rule of a refused value (pydantic's); a user wants to see the value too."""
+    if not hasattr(error.__cause__, "errors"):
+        return None
+    problem = error.__cause__.errors()[0]
+    rule = str(problem["msg"]).removeprefix("Value error, ").rstrip(".")
+    if problem["type"] == "value_error":  # a sentence of ours, which has the value
+        return f"{rule}."
+    return f"{problem['input']} is not accepted: {rule[0].lower()}{rule[1:]}."
 
 
 OFTEN_TYPED = {

@@ -175,9 +175,8 @@ def _print_cost(
     if json:
         print_json(plan.to_dict() | ({"processes": [one.to_dict() for one in plans]} if plans else {}))
         return
-    rows = [[part.name, str(part.copies), f"{part.parameters:,}", f"{part.forward_flops:,}"] for part in plan.cost.parts]
-    rows.append(["all", "", f"{plan.cost.parameters:,}", f"{plan.cost.forward_flops:,}"])
-    print_table("Cost by part", ["part", "copies", "parameters", "FLOPs forward, one step"], rows)
+    header, *rows = plan.parts()
+    print_table("Cost by part", header, rows)
     print_table("The run", ["", ""], [[name, value] for name, value in plan.facts()])
     if plans:
         one, of_nodes = plans[0], f" on {plans[0].nodes} nodes" if plans[0].nodes > 1 else ""

@@ -12,9 +12,11 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
+from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import DataError
-from glassformer.foundation.files import room_on_disk, sync_folder
+from glassformer.foundation.files import read_json, room_on_disk, sync_folder, write_json
 
 
 def cache_folder() -> Path:
@@ -59,6 +61,16 @@ def cached_folder(area: str, key: str, make: Callable[[Path], None], *, whole: C
             raise
         sync_folder(folder.parent)
     return folder
+
+
+def cached_value(area: str, key: Any, make: Callable[[], Any]) -> Any:
+    """A value that JSON can hold, calculated once for all processes; ``key``: everything it depends on."""
+
+    def whole(folder: Path) -> bool:
+        return (folder / "value.json").is_file()
+
+    folder = cached_folder(area, fingerprint(key), lambda draft: write_json(draft / "value.json", make()), whole=whole)
+    return read_json(folder / "value.json")
 
 
 def _make_writable(folder: Path) -> None:

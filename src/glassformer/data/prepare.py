@@ -16,8 +16,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from glassformer.data.config import DataConfig
-from glassformer.data.disk_cache import cached_folder
-from glassformer.data.memory_cache import MemoryCache
+from glassformer.data.disk_cache import cached_folder, cached_value
 from glassformer.data.near_duplicates import MOST_TEXTS, SHINGLE, SIMILAR, Near, near_duplicates_of
 from glassformer.data.reading.corpus import Document, Skipped, Source, read
 from glassformer.data.reading.named_sets import DataSources, find_set
@@ -45,7 +44,6 @@ from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.data.tokenizers.marked import MarkedTokenizer
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import DataError
-from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.plugins import is_ours, loaded_plugins, plugin_checksums
 
 ProgressCallback = Callable[[str, int, int | None], None]
@@ -202,14 +200,14 @@ class PreparedText:
         """Counts documents and characters (a first pass over everything, cached) and assigns them to splits."""
         source = self.sources.train
 
-        def make(draft: Path) -> None:
+        def make() -> dict[str, Any]:
             skipped = Skipped()
             found = survey(reported(read(source, skipped), "reading", size_of(source), self.report))
-            write_json(draft / "survey.json", {"survey": vars(found), "skipped": vars(skipped)})
+            return {"survey": vars(found), "skipped": vars(skipped)}
 
-        key = fingerprint([SCHEMA, self.sha256, _reading_key(source), [str(file) for file in source.files]])
-        folder = cached_folder("surveys", key, make, whole=lambda at: (at / "survey.json").is_file())
-        cached = read_json(folder / "survey.json")
+        cached = cached_value(
+            "surveys", [SCHEMA, self.sha256, _reading_key(source), [str(file) for file in source.files]], make
+        )
         self.survey, self.skipped = Survey(**cached["survey"]), Skipped(**cached["skipped"])
         self.assignment = Assignment(self.survey, self.shares)
 
@@ -286,12 +284,16 @@ class PreparedText:
             if name != "train" and name not in self._overlaps:
                 train = self._splits["train"]
                 again = duplicates_of(train.documents["copy"], split.documents["copy"])
-                key = (self.tokens_key("train"), self.tokens_key(name))
-                near = _near.get(key, lambda: near_duplicates_of(_by_document(train), _by_document(split)))  # noqa: B023
-                self._overlaps[name] = about_overlap(train, split, again, near)
+                self._overlaps[name] = about_overlap(train, split, again, self._near(name))
         found += [sentence for sentences in self._overlaps.values() for sentence in sentences]
         found += about_dropped(self.tokenizer)
         return found
+
+    def _near(self, name: str) -> Near:
+        train, split = self._splits["train"], self._splits[name]
+        key = [SCHEMA, MOST_COMPARED, self.tokens_key("train"), self.tokens_key(name)]
+        pairs = cached_value("near", key, lambda: near_duplicates_of(_by_document(train), _by_document(split)).pairs)
+        return Near(None if pairs is None else tuple(tuple(pair) for pair in pairs))
 
     @property
     def record(self) -> dict[str, Any]:
@@ -314,8 +316,6 @@ class PreparedText:
 
 MOST_COMPARED = 3_000_000
 """Tokens of a split that is searched for near-duplicates, which takes seconds then."""
-_near = MemoryCache[Near](16, lambda near: 100 * near.count)
-"""In-memory cache: every trial of a study reads the same text."""
 
 
 def _by_document(split: TokenSplit) -> list[np.ndarray]:

@@ -309,6 +309,11 @@ class Evaluation:
         intervals = "; in brackets 95 % intervals" if any(estimate.n > 1 for estimate in self.metrics.values()) else ""
         return f"{self.name}{at}: {self.scope}{intervals}"
 
+    def __repr__(self) -> str:
+        judged = [name for name in self.metrics if (metric := self.metric(name)) is not None and metric.judged]
+        shown = "".join(f", {name} {self.metrics[name]}" for name in judged or self.metrics)
+        return f"Evaluation({self.name!r}{shown}{', tainted' if self.tainted else ''})"
+
     def __str__(self) -> str:
         banner = [f"TAINTED: {self.tainted}"] if self.tainted else []
         return "\n".join([*banner, self.about(), text_table(self.rows()), *self.reasons(), *self.notes])

@@ -6,7 +6,7 @@ Takes numbers only; knows nothing of runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,13 +96,16 @@ def learning_curves(
         return figure
 
 
-def curve_panels(panels: Mapping[str, Sequence[Curve]], *, by: str = "step") -> Figure:
-    """Several metrics of the same runs side by side, with one legend. ``panels``: unit -> curves."""
+def curve_panels(panels: Mapping[str, Sequence[Curve]], *, by: str = "step", log: Collection[str] = ()) -> Figure:
+    """Several metrics of the same runs side by side, with one legend. ``panels``: unit -> curves. ``log``: units whose axis is
+    logarithmic."""
     with styled():
         figure = Figure(figsize=(4.2 * len(panels), 3.6), layout="constrained")
         places = figure.subplots(1, len(panels), squeeze=False)[0]
         for axes, (unit, curves) in zip(places, panels.items()):
             _draw_curves(axes, curves, by=by, unit=unit)
+            if unit in log:
+                log_axis(axes.yaxis)
         legend_below(figure, places[0])
         return figure
 

@@ -84,7 +84,7 @@ def _about_field(config: type[BaseModel], field: str, problems: Sequence[Any]) -
         known = sorted(config.model_fields)
         return f"There is no key {field!r}.{suggestion(name, known)} Known here: {', '.join(known)}."
     if problem["type"] == "missing":
-        return f"{field} is missing."
+        return f"{field} is missing; give it a value."
     if problem["type"] == "value_error":
         return f"{field + ': ' if field else ''}{problem.get('ctx', {}).get('error') or problem['msg']}"
     rules = [each["msg"].removeprefix("Input should be ") for each in problems]  # a field of several types breaks several rules

@@ -33,7 +33,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
             if not isinstance(key, str):
                 self.refuse("key-not-text", f"the key {key!r} is not text", key_node.start_mark)
             if key in seen:
-                self.refuse("key-twice", f"the key {key!r} is given twice", key_node.start_mark)
+                self.refuse("key-twice", f"the key {key!r} is given twice; keep one", key_node.start_mark)
             seen.add(key)
         return dict(yaml.constructor.SafeConstructor.construct_mapping(self, node, deep))
 

@@ -21,16 +21,22 @@ MARKS = 2
 
 @dataclass(frozen=True)
 class Sample:
-    """One generated text."""
+    """One generated text: ``print(sample)`` writes prompt and text."""
 
     prompt: str
     text: str
+    """What the model wrote, without the prompt."""
     tokens: int
+    """How many it wrote."""
     ended: str
+    """Why: "length", "stop" (a string of ``stop``) or "stop id" (the mark of the end)."""
     ids: tuple[int, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         return {"prompt": self.prompt, "text": self.text, "tokens": self.tokens, "ended": self.ended}
+
+    def __str__(self) -> str:
+        return self.prompt + self.text
 
 
 def generate_texts(

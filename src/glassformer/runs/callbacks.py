@@ -54,6 +54,21 @@ class Callback:
     """Follows a training (``gf.train(callbacks=[...])``) or a study (``gf.compare``). Override what you need.
 
     An exception in a callback ends the training. With several processes, the first one calls.
+
+    ```python
+    class Losses(gf.Callback):
+        def __init__(self):
+            self.seen = []
+
+        def on_step(self, record):
+            self.seen.append(record["loss"])
+
+
+    losses = Losses()
+    small = {"training.steps": 4, "model.layers": 1, "model.width": 16, "model.context": 16}
+    gf.train("docstrings-char", set=small, out="runs/losses", callbacks=[losses])
+    print(losses.seen)
+    ```
     """
 
     def on_start(self, training: Training) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from glassformer.foundation.errors import GlassformerError, UsageError
 from glassformer.foundation.machine import cores
 from glassformer.foundation.plugins import load_plugins
-from glassformer.foundation.progress import SILENT, Watcher
+from glassformer.foundation.progress import SILENT, Watcher, usual_watcher
 from glassformer.foundation.registry import variants_of
 from glassformer.foundation.runtime import choose_device
 from glassformer.recipe import Recipe, Source
@@ -129,18 +129,34 @@ def compare(
     confirm: Path | str | None = None,
     baseline: Baseline = "paired",
     callbacks: Sequence[Callback | str] = (),
-    watch: Watcher = SILENT,
+    watch: Watcher | None = None,
 ) -> Study:
-    """Runs a study and returns it with a verdict for each change. The same call continues a study that was stopped.
+    """Runs a study and returns it as a ``Study`` with a verdict for each change. The same call continues a stopped study.
 
     ``source``: a recipe, with its changes in ``vary`` (``{"model.positions": ["alibi"]}``); or a plan (a file, a built-in
-    name, an object); or the folder of a study, to continue it. None means what the plan says, or the default: 8 seeds, the
-    loss, a margin of .01. ``on``: ``local`` (worker processes), ``ray`` (a cluster at ``address``), ``slurm`` (jobs of at most
+    name, an object); or the folder of a study, to continue it. ``cross``: every combination of the values, not single changes.
+    ``set``: keys that are set in every variant. ``out``: default studies/NAME.
+
+    None means what the plan says, or the default: 8 ``seeds`` from ``first_seed`` 0, the objective's first ``metric``, a
+    ``margin`` (the smallest difference that matters) of .01 for a loss. ``looks`` or ``max_seeds``: interim analyses, so that a
+    clear change needs fewer seeds. ``planned_effect``: the difference you expect, for the number of seeds it needs. ``match``:
+    adapt the feed-forwards to equal parameters or flops; ``equal``: refuse changes that differ in these. ``tune``: a grid
+    searched for each variant first (``{"training.lr": [1e-3, 3e-3]}``). ``budget_hours``: of training, over all trials.
+    ``allow_leaks``: also train what fails a check, tainted.
+
+    ``on``: ``local`` (``jobs`` worker processes), ``ray`` (a cluster at ``address``), ``slurm`` (jobs of at most
     ``hours_per_trial`` in ``partition``), ``inline`` (this process). ``minutes``: of the clock; then no trial is started.
-    ``processes``: of one trial. ``store``: reuse trials of earlier studies and store new ones. ``baseline``: ``paired``
-    compares seed by seed, ``bank`` with 32 or more stored runs of the baseline. ``confirm``: a study whose winner is tested
-    once more, with new seeds on the test split. ``callbacks``: objects of your class that extends ``Callback``, or names of
-    loggers (tensorboard, wandb, csv); they hear of every finished trial, in this process.
+    ``processes`` and ``gpus_per_trial``: of one trial. ``store``: reuse trials of earlier studies and store new ones.
+    ``baseline``: ``paired`` compares seed by seed, ``bank`` with 32 or more stored runs of the baseline. ``confirm``: a study
+    whose winner is tested once more, with new seeds on the test split. ``plugins``: files with variants of your own.
+    ``callbacks``: objects of your class that extends ``Callback``, or names of loggers (tensorboard, wandb, csv); they hear of
+    every finished trial, in this process. ``watch`` gets sentences and progress; by default they are printed to standard error.
+
+    ```python
+    small = {"training.steps": 4, "model.layers": 1, "model.width": 16, "model.context": 16}
+    study = gf.compare("docstrings-char", {"model.norm": ["rms"]}, set=small, seeds=2, on="inline", out="studies/example")
+    print(study)
+    ```
     """
     load_plugins(plugins)
     how = Execution(
@@ -156,7 +172,7 @@ def compare(
         baseline=baseline,
         plugins=plugins,
         callbacks=callbacks,
-        watch=watch,
+        watch=usual_watcher() if watch is None else watch,
     )
     settings = {
         "seeds": seeds,

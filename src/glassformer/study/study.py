@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -61,11 +62,23 @@ STEPS = "training.steps"
 
 @final
 class Study:
-    """One study in its folder. ``failures``: reasons of failed trials that left no folder."""
+    """A study in its folder, from ``compare`` or ``Study.load``: plan, trials, verdicts, table, figures; shows itself whole.
+
+    Arguments that mean the same in every method: ``variant`` is the name of a change (as in ``plan.variants``), "base" the
+    baseline; ``trial`` one of ``plan.trials()``.
+
+    ```python
+    study = gf.Study.load("studies/example")
+    for verdict in study.verdicts:
+        print(verdict.variant, verdict.verdict, verdict.difference)
+    print(study.frame("seed"))
+    study.figure("values").savefig("values.pdf")
+    ```
+    """
 
     def __init__(self, directory: StudyDirectory, failures: Mapping[tuple[str, int], str] | None = None) -> None:
         self.directory = directory
-        self.failures = dict(failures or {})
+        self.failures = dict(failures or {})  # of trials that left no folder
 
     @classmethod
     def load(cls, folder: Path | str) -> Study:
@@ -77,18 +90,22 @@ class Study:
 
     @property
     def folder(self) -> Path:
+        """Where plan, trials, results and report are stored."""
         return self.directory.root
 
     @cached_property
     def plan(self) -> StudyPlan:
+        """What was compared, on what, with how many seeds: written before the first run."""
         return self.directory.plan()
 
     @cached_property
     def book(self) -> VariantBook:
+        """What was found out about each variant before training: its cost, its checks, its text."""
         return VariantBook.read(self.directory.variants_file)
 
     @property
     def metric(self) -> Metric:
+        """The metric that the verdicts are about."""
         return self.plan.judged
 
     @cached_property
@@ -217,26 +234,43 @@ class Study:
         return {name: replace(one, tuning_variance=variances[name]) for name, one in trials.items()}
 
     @cached_property
+    def tuning_results(self) -> dict[str, list[list[TrialResult]]]:
+        """By variant and setting, the tuning trials that measured something, also those that failed."""
+        found: dict[str, list[list[TrialResult]]] = {
+            name: [[] for _ in self.plan.tuning_points(name)] for name in self.plan.variants
+        }
+        for trial in self.plan.tuning_trials({name: facts.matched for name, facts in self.book.variants.items()}):
+            with suppress(RunError):
+                result = read_trial(self.directory.trial(trial), trial, self.metric, self.split_of(trial))
+                found[trial.variant][trial.point].append(result)
+        return found
+
+    @cached_property
     def tuning_values(self) -> dict[str, Floats]:
         """By variant, the metric of every tuning trial, [setting, seed]; NaN where there is none, or where it failed."""
         seeds = self.plan.tuning_seeds
-        grids = {name: np.full((len(self.plan.tuning_points(name)), len(seeds)), np.nan) for name in self.plan.variants}
-        for trial in self.plan.tuning_trials({name: facts.matched for name, facts in self.book.variants.items()}):
-            with suppress(RunError):
-                found = read_trial(self.directory.trial(trial), trial, self.metric, self.split_of(trial))
-                if found.units is not None and found.problem is None:  # a setting with a failed run could not be chosen
-                    grids[trial.variant][trial.point, seeds.index(trial.seed)] = metric_of(found.units, self.metric)
+        grids = {name: np.full((len(points), len(seeds)), np.nan) for name, points in self.tuning_results.items()}
+        for name, points in self.tuning_results.items():
+            for point, results in enumerate(points):
+                for one in results:
+                    if one.units is not None and one.problem is None:  # a setting with a failed run could not be chosen
+                        grids[name][point, seeds.index(one.trial.seed)] = metric_of(one.units, self.metric)
         return grids
 
     @cached_property
     def tuning_table(self) -> list[dict[str, Any]]:
-        """Every setting that was tried: its variant and keys, the metric over the tuning seeds, whether it was chosen."""
+        """Every setting that was tried: its variant and keys, the metric over the tuning seeds, whether it was chosen, and how
+        many of its runs failed, by reason. Failed runs count in the metric: a table that hid them would not be the grid."""
         rows = []
-        for name, grid in self.tuning_values.items() if self.directory.has_trials("tuning") else ():
+        for name, points in self.tuning_results.items() if self.directory.has_trials("tuning") else ():
             chosen = self.book.variants[name].tuned if name in self.book.variants else None
-            for point, values in zip(self.plan.tuning_points(name), grid):
+            for point, results in zip(self.plan.tuning_points(name), points):
+                values = np.array([metric_of(one.units, self.metric) for one in results if one.units is not None])
                 measured = over_seeds(values[np.isfinite(values)]).within(self.metric.bounds).to_dict()
-                rows.append({"variant": name, "set": point, self.metric.name: measured, "chosen": point == chosen})
+                failed = dict(Counter(str(one.problem.value) for one in results if one.problem is not None))
+                rows.append(
+                    {"variant": name, "set": point, self.metric.name: measured, "chosen": point == chosen, "failed": failed}
+                )
         return rows
 
     def tuning_cells(self) -> list[list[Cell]]:
@@ -247,7 +281,11 @@ class Study:
                 row["variant"],
                 *map(str, row["set"].values()),
                 _estimate(row[self.metric.name]),
-                "chosen" if row["chosen"] else "",
+                "chosen"
+                if row["chosen"]
+                else ", ".join(
+                    f"{reason} in {count} of {len(self.plan.tuning_seeds)}" for reason, count in row["failed"].items()
+                ),
             ]
             for row in self.tuning_table
         ]
@@ -270,6 +308,7 @@ class Study:
         return [word for plugin in self.book.plugins for word in ("--plugin", plugin["file"])]
 
     def verdict(self, variant: str) -> Verdict:
+        """The verdict on one change."""
         for verdict in self.verdicts:
             if verdict.variant == variant:
                 return verdict
@@ -284,6 +323,7 @@ class Study:
         return [load(self.directory.trial(one.trial)) for one in self.results[variant] if one.status == "finished"]
 
     def finished(self, variant: str) -> list[TrialResult]:
+        """The trials of a variant that have finished, by seed."""
         return [result for result in self.results[variant] if result.status == "finished"]
 
     def seed_values(self, variant: str) -> Floats:
@@ -419,7 +459,7 @@ class Study:
             ledger_of(self.plan, self.book).record(self.attempts())
 
     def report(self, out: Path | str | None = None) -> Path:
-        """Writes the self-contained page (and, in the study's own folder, Markdown with figures); returns its path."""
+        """Writes the self-contained page to ``out`` and returns its path; by default to the study's folder, with Markdown."""
         from glassformer.study.reporting.study_report import write_report
 
         return write_report(self, out)
@@ -435,7 +475,7 @@ class Study:
         return rows
 
     def frame(self, by: Literal["variant", "seed"] = "variant") -> pandas.DataFrame:
-        """The table as a pandas DataFrame: a row per variant, with the ends of each interval; or a row per trial."""
+        """The table as a pandas DataFrame: ``by`` variant, with the ends of each interval, or by seed, a row per trial."""
         return frame_of(self.rows_by_seed() if by == "seed" else self.flat_table())
 
     def flat_table(self) -> list[dict[str, Any]]:
@@ -452,13 +492,14 @@ class Study:
         return rows
 
     def figure(self, what: str = "differences") -> Figure:
-        """``differences`` from the baseline, learning ``curves`` with bands over seeds, ``cost`` against quality, or the
-        ``values`` of every seed."""
+        """A figure of matplotlib. ``what``: ``differences`` from the baseline, learning ``curves`` with bands over seeds,
+        ``cost`` against quality, or the ``values`` of every seed."""
         from glassformer.study.reporting.study_report import study_figure
 
         return study_figure(self, what)
 
     def header(self) -> list[str]:
+        """The names of the columns of ``cells``."""
         return ["variant", "verdict", "seeds", self.metric.name, "difference", "parameters", "FLOPs", "memory", "tokens/s"]
 
     def cells(self) -> list[list[Cell]]:
@@ -493,7 +534,7 @@ class Study:
 
     def sentences(self) -> list[str]:
         """The verdicts, a line each."""
-        return [f"[{one.verdict}] {one.sentence}" for one in self.verdicts]
+        return [str(one) for one in self.verdicts]
 
     def __repr__(self) -> str:
         words = ", ".join(f"{verdict.variant}: {verdict.verdict}" for verdict in self.verdicts)

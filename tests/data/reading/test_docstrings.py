@@ -22,6 +22,21 @@ class Thing:
         """The method."""
 '''
 
+NESTED = """try:
+    import a
+except ImportError:
+    def in_handler(): "handler"
+else:
+    def in_else(): "else"
+finally:
+    class InFinally: "finally"
+while True:
+    with open(path) as one:
+        match one:
+            case [call]:
+                def in_case(key=lambda: "no docstring"): "case"
+"""
+
 DOCSTRING = """Return the mean of the values, which must be numbers.
 
     This paragraph is indented, so it is an example or a list of things.
@@ -46,6 +61,7 @@ it begins with a small letter and goes on for quite a while after that.
 
 def test_docstrings_in_the_order_of_the_lines() -> None:
     assert list(docstrings_of(MODULE)) == ["The module, at the top.", "inner", "The class.", "The method."]
+    assert list(docstrings_of(NESTED)) == ["handler", "else", "finally", "case"]
     assert list(docstrings_of("def broken(:")) == []
 
 

@@ -57,6 +57,21 @@ def test_the_time_to_wait(monkeypatch) -> None:
         assert seconds_of(TIMEOUT, 600.0) == found
 
 
+def test_how_long_a_step_may_keep_the_others_waiting(monkeypatch) -> None:
+    """The first step, in which a GPU loads its kernels, says nothing about the others."""
+    clock, group = [0.0], object.__new__(Group)
+    monkeypatch.setattr("glassformer.training.parallel.group.time.monotonic", lambda: clock[0])
+    facts = {"_waited": 0.0, "_patience": 4.0, "_may_take": 60.0, "_does": "", "_longest": {}, "_begun": set()}
+    vars(group).update(facts)
+    allowed = []
+    for seconds in (8.0, 0.1, 0.5, 2.0, 0.1):
+        with group.paced("step"):
+            allowed.append(group._may_take)
+            clock[0] += seconds
+    assert allowed == [60.0, 60.0, 4.0, 5.0, 20.0]
+    assert group._may_take == 60.0
+
+
 @pytest.mark.parametrize(
     ("here", "other", "held"),
     [

@@ -29,7 +29,11 @@ from glassformer.training.config import TrainingConfig
 from glassformer.training.parallel.launch import number_of_processes
 from glassformer.training.parallel.shard import chosen_form, refuse_if_not_cut
 
+pytestmark = pytest.mark.timeout(300)  # each starts several processes and trains twice; on a GPU that many share, minutes
+
 STEPS = 12
+PATIENCE = "15" if torch.cuda.is_available() else "4"
+"""Seconds. A process that makes its CUDA context beside many others gives no sign of life for some of them."""
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +73,7 @@ def start(recipe, tmp_path) -> Start:
             **os.environ,
             "OMP_NUM_THREADS": "1",
             "GLASSFORMER_PROCESS_TIMEOUT": "60",
-            "GLASSFORMER_PROCESS_PATIENCE": "4",
+            "GLASSFORMER_PROCESS_PATIENCE": PATIENCE,
         }
         return subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=tmp_path
@@ -140,7 +144,15 @@ UNCAPTURED = {"training.cuda_graph": False}
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
-@pytest.mark.parametrize("how", ["SIGTERM to the launcher", "SIGKILL to a process", "SIGSTOP to a process", "an endless loop"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "SIGTERM to the launcher",
+        "SIGKILL to a process",
+        pytest.param("SIGSTOP to a process", marks=pytest.mark.slow),
+        pytest.param("an endless loop", marks=pytest.mark.slow),
+    ],
+)
 def test_a_broken_run_goes_on_alone_in_the_same_bits(start, recipe, tmp_path, how: str) -> None:
     run = tmp_path / "run"
     child = start(2, run, plugin=at_step(30, ENDLESS) if how == "an endless loop" else "", **LONG, **UNCAPTURED)

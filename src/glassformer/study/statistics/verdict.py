@@ -291,14 +291,16 @@ class Rules:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on one change, its reason, and the evidence. ``sentence``: the headline and the caveats."""
+    """The verdict on one change: its word, its reason as a code, ``sentence`` (headline and caveats), and the evidence."""
 
     variant: str
     verdict: Word
+    """better, worse, same, not decided or invalid."""
     reason: str
     headline: str
     caveats: tuple[str, ...] = ()
     evidence: Evidence | None = None
+    """The numbers behind the word; None where nothing could be compared."""
     exploratory: bool = False
     failed_seeds: tuple[int, ...] = ()
     seeds_run: int = 0
@@ -310,10 +312,12 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
+        """Headline and caveats."""
         return " ".join([self.headline, *self.caveats])
 
     @property
     def difference(self) -> Estimate:
+        """Of the judged metric, variant minus baseline, with its interval."""
         return self.evidence.difference if self.evidence else Estimate(None, reason=self.reason)
 
     def around_name(self) -> tuple[str, str]:
@@ -338,3 +342,10 @@ class Verdict:
             "failed_seeds": list(self.failed_seeds),
             "failure_rates": {name: rate.to_dict() for name, rate in (self.rates or {}).items()},
         }
+
+    def __str__(self) -> str:
+        return f"[{self.verdict}] {self.sentence}"
+
+    def __repr__(self) -> str:
+        numbers = "" if self.difference.value is None else f", difference {self.difference}"
+        return f"Verdict({self.variant!r}, {self.verdict!r}{numbers})"

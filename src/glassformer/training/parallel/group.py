@@ -178,7 +178,8 @@ class Group:
         self._waits_in = ""  # the kind of the one that it waits in
         self._waited = 0.0  # seconds, in all of them
         self._does, self._may_take = "", self._limit.total_seconds()  # how long it may keep the others waiting now
-        self._longest: dict[str, float] = {}  # seconds of the longest step and so on, without waiting
+        self._longest: dict[str, float] = {}  # seconds of the longest step and so on, without waiting and without the first
+        self._begun: set[str] = set()  # what was done at least once
         self._thread = threading.get_ident()
         self._looks = 0
         threading.Thread(target=self._watch, daemon=True).start()
@@ -260,7 +261,8 @@ class Group:
     @contextmanager
     def paced(self, what: str) -> Iterator[None]:
         """Inside, this process may keep the others waiting ``SLOWER`` times the longest such block so far, at least the seconds
-        of ``PATIENCE``; then it ends itself and says where it is. The first block, and all else, has those of ``TIMEOUT``.
+        of ``PATIENCE``; then it ends itself and says where it is. The first two blocks, and all else, have those of
+        ``TIMEOUT``; the first one, in which a GPU loads its kernels, is not counted.
 
         Its time alone says nothing (all may be slow): it counts how long others wait for it.
         """
@@ -271,7 +273,9 @@ class Group:
             yield
         finally:
             taken = time.monotonic() - begun - (self._waited - waited)
-            self._longest[what] = max(taken, self._longest.get(what, 0.0))
+            if what in self._begun:
+                self._longest[what] = max(taken, self._longest.get(what, 0.0))
+            self._begun.add(what)
             self._does, self._may_take = "", unpaced
 
     @contextmanager
