@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import gzip
+import io
 import json
 import random
 from pathlib import Path
@@ -16,7 +18,9 @@ from tests.refusals import refused
 
 import glassformer as gf
 from glassformer.cli.main import run as command_line
+from glassformer.cli.predict import _kind_of_input
 from glassformer.foundation.errors import UsageError
+from glassformer.prediction import Prediction
 from glassformer.run import Run
 
 transformers = pytest.importorskip("transformers")
@@ -132,6 +136,45 @@ def test_a_table_keeps_its_columns(run: Run, tmp_path: Path, capsys: pytest.Capt
     capsys.readouterr()
     assert command_line(["predict", str(run.folder), str(tmp_path / "out.csv")]) == 1  # it has these columns already
     assert "'predicted'" in capsys.readouterr().err
+
+
+def test_what_ask_says_of_a_number_and_of_several_labels() -> None:
+    """A number with its interval; of several labels each with its own probability, beside that of all of them."""
+    number = Prediction(value=2.5, low=1.25, high=4.0).as_answer("x")
+    assert (number.to_dict()["low"], number.to_dict()["high"]) == (1.25, 4.0)
+    assert "1.25 to 4" in str(number)
+    several = Prediction(labels=("a", "b"), probabilities={"a": 0.8, "b": 0.5, "c": 0.1}).as_answer("x")
+    assert several.confidence == pytest.approx(0.8 * 0.5 * 0.9)
+    assert several.alternatives == (("a", 0.8), ("b", 0.5), ("c", 0.1))
+    assert several.to_dict()["several"]
+    assert not Prediction("a", 0.8, {"a": 0.8, "b": 0.2}).as_answer("x").several
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("begins", "kind"),
+    [
+        (b'{"text": 1}\n', "jsonl"),
+        (b'\xef\xbb\xbf {"text": 1}\n', "jsonl"),
+        (b"text;label\n", "csv"),
+        ("text\n{}".encode("utf-16"), "csv"),
+    ],
+)
+def test_what_standard_input_is(begins: bytes, kind: str, packed: bool, tmp_path: Path) -> None:
+    (tmp_path / "input").write_bytes(gzip.compress(begins) if packed and not begins.startswith(b"\xff\xfe") else begins)
+    assert _kind_of_input(tmp_path / "input") == kind
+
+
+def test_a_parquet_table_from_standard_input(run: Run, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    parquet, table = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow").table
+    parquet.write_table(table({"message": ["w5 w6", "w15"], "n": [1, 2]}), tmp_path / "t.parquet")
+    with (tmp_path / "t.parquet").open("rb") as stream, monkeypatch.context() as patch:
+        patch.setattr("sys.stdin", io.TextIOWrapper(stream))
+        assert command_line(["predict", str(run.folder), "-"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
+    assert [(line["n"], line["predicted"]) for line in lines] == [
+        (at, run.predict([text])[0].label) for at, text in ((1, "w5 w6"), (2, "w15"))
+    ]
 
 
 def test_what_is_no_classifier_and_no_table(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

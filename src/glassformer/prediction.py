@@ -124,10 +124,11 @@ class Prediction:
         are single labels; a number has none."""
         every = sorted(self.probabilities.items(), key=lambda one: -one[1])
         if self.value is not None:
-            return Answer(text, f"{self.value:.6g}", None, unlike=self.unlike)
+            return Answer(text, f"{self.value:.6g}", None, unlike=self.unlike, low=self.low, high=self.high)
         if self.labels is not None:
             sure = float(np.prod([chance if name in self.labels else 1 - chance for name, chance in every]))
-            return Answer(text, ", ".join(self.labels) or "no label", sure, False, tuple(every), unlike=self.unlike)
+            said = ", ".join(self.labels) or "no label"
+            return Answer(text, said, sure, False, tuple(every), unlike=self.unlike, several=True)
         (best, _), *others = every
         return Answer(text, best, self.confidence, self.abstained, tuple(others), unlike=self.unlike)
 

@@ -17,3 +17,10 @@ def test_a_table_with_a_contradiction(cli, tmp_path) -> None:
     assert "Contradictory labels" in shown.out
     assert "semicolons" in shown.out
     assert cli("data", "labels", file).code == 1  # there is no column called label
+
+
+def test_a_text_of_several_lines_is_one_row(cli, tmp_path) -> None:
+    file = tmp_path / "t.csv"
+    rows = [f'"it did bark\n{n}",dog\n"it did purr\n{n}",cat' for n in range(15)]
+    file.write_text("\n".join(["text,label", *rows, '"it did bark\n3",cat']) + "\n")
+    assert "it did bark 3" in cli("data", "labels", file).out

@@ -110,6 +110,7 @@ NO_CLASS = [
     ({"block": "post"}, "model.block=post is not pre"),
     ({**LLAMA, "merge": "shift"}, "model.merge=shift, which LlamaForCausalLM"),
     ({**BERT, "embedding_norm": False}, "model.embedding_norm=false is not true, which BertForMaskedLM"),
+    ({"causal": False, "head": {"kind": "classifier", "hidden": [8]}}, "--onnx"),
     ({**LLAMA, "bias": True, "mixer": {"kind": "grouped", "bias": False}}, "a bias of attention.output"),
 ]
 
@@ -186,6 +187,20 @@ def test_a_run_without_an_environment(tmp_path: Path) -> None:
     assert "Trained on mine.txt." in card
     assert "Not recorded in the run" in card
     assert "import AutoTokenizer, AutoModel\n" in card
+
+
+def test_a_card_names_no_folder_of_the_machine(tmp_path: Path) -> None:
+    """It is published. What only looks like the way to a file stays."""
+    base, table = tmp_path / "my models" / "encoder", tmp_path / "t.csv"
+    directory = RunDirectory(tmp_path / "run")
+    directory.root.mkdir()
+    about = f"t with model.folder={base}, so/data."
+    directory.write_recipe({"about": about, "data": {"path": str(table), "x": "/data"}, "model": {"folder": str(base)}})
+    directory.write_environment({"data": {"source": str(table), "sha256": "abc"}})
+    card = model_card(directory, "BertModel", parameters=1, step=0)
+    assert str(tmp_path) not in card
+    assert "t with model.folder=encoder, so/data." in card
+    assert "Trained on t.csv" in card
 
 
 def test_an_imported_run(tmp_path: Path) -> None:

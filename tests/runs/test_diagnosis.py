@@ -67,6 +67,13 @@ def test_worse_than_uniform_and_unstable() -> None:
     assert codes(run([3.0] * 5 + [9.0] * 10 + falling(9.0, 1.0, 25), falling(2.8, 1.1, 10))) == ["unstable"]
 
 
+def test_several_labels_are_a_yes_or_no_each() -> None:
+    """Four labels cost 4 ln 2 = 2.77 by guessing, not ln 4 = 1.39."""
+    curve = run(falling(2.8, 2.1), falling(2.8, 2.1, 10))
+    assert codes(curve, num_outputs=4, several=True) == []
+    assert codes(curve, num_outputs=4) == ["worse-than-uniform"]
+
+
 def test_squared_errors_of_a_few_texts_scatter() -> None:
     """A number's loss of 1 is that of the mean; single batches of a sound run go well above it."""
     scattered = [1.0, 0.9, 1.7, 1.6, *falling(1.2, 0.05, 36)]

@@ -70,7 +70,8 @@ def command(
         arrow = " ->" if loaded.recipe.objective.ask_reads in KINDS else ""
         out().print(f"{one.question}{arrow} {one}", markup=False)
         for text, confidence in () if one.abstained else one.alternatives:
-            out().print(f"    or: {text} ({confidence:.0%})", markup=False)
+            other = f"{text}: {confidence:.0%}" if one.several else f"or: {text} ({confidence:.0%})"
+            out().print(f"    {other}", markup=False)
     if found := _right(items, answers):
         say(f"{found['right']} of {found['answered']} given answers are right; abstained on {found['abstained']}.")
 

@@ -75,7 +75,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     for position, name in enumerate(columns):
         table.add_column(name, justify="right" if numbers and position else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(escape(visible(cell)) for cell in row))
+        table.add_row(*(escape(visible(" ".join(cell.splitlines()))) for cell in row))
     console = out()
     if console.soft_wrap:
         console.width = 200  # no terminal: wide enough that no figure is folded

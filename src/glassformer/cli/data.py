@@ -176,7 +176,12 @@ def labels_command(
         number = int(label_column) if label_column.isdecimal() else label_column
         config = config.model_copy(update={"label_column": number})
     labels = Labels(config.model_copy(update={"split": config.split.model_copy(update={"validation": 0.0, "test": 0.0})}))
-    facts = {"source": source, **label_quality(labels.split("train")), "notes": labels.notes}
+    facts = {
+        "source": source,
+        "columns": labels.columns,
+        **label_quality(labels.split("train")),
+        "notes": labels.notes,
+    }
     if json:
         print_json(facts)
         return
@@ -184,7 +189,9 @@ def labels_command(
     print_table(f"{source}: {facts['texts']:,} texts", ["class", "texts", "share"], rows)
     near = facts["near_duplicates"]["count"]
     shares = ", ".join(f"{name.lower()} {share:.1%}" for name, share in facts["scripts"]["shares"].items())
+    columns = "; ".join(f"{name}: {what}" for name, what in facts["columns"].items())
     for note in (
+        *([f"Columns: {columns}."] if columns else ()),
         *facts["notes"][1:],
         f"{facts['copies']:,} texts repeat an earlier one, up to case and spacing; near-duplicates: "
         f"{'too many texts to compare' if near is None else f'{near:,}'}.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +11,8 @@ import typer
 from glassformer.cli.console import print_json, remarks, say, watching
 from glassformer.cli.options import CheckpointOption, Json, Plugin, RunArgument
 from glassformer.foundation.errors import DataError, UsageError
+
+PARQUET = b"PAR1"  # how such files begin
 
 
 def command(
@@ -53,7 +56,7 @@ def command(
     from glassformer.data.config import DataConfig
     from glassformer.data.reading.corpus import format_by_name
     from glassformer.data.reading.sources import source_at
-    from glassformer.data.reading.tables import DEFAULTS, WholeTable, table_writer
+    from glassformer.data.reading.tables import DEFAULTS, WholeTable, named, table_writer
     from glassformer.prediction import PIECE
     from glassformer.run import load
 
@@ -75,7 +78,7 @@ def command(
     text: Any = text_column or reading.get("text_column") or DEFAULTS["text_column"]
     pair: Any = pair_column or reading.get("pair_column")
     rows = WholeTable(file, kind, numbered=isinstance(text, int))
-    text, pair = str(text), None if pair is None else str(pair)
+    text, pair = named(str(text), rows.names), None if pair is None else named(str(pair), rows.names)
     for option, column in (("--text-column", text), ("--pair-column", pair)):
         if column is not None and column not in rows.names:
             raise DataError(
@@ -114,6 +117,13 @@ def command(
 
 
 def _kind_of_input(file: Path) -> Any:
-    """jsonl if standard input begins with an object, else csv (any separator)."""
-    with file.open("rb") as stream:
-        return "jsonl" if stream.read(64).lstrip().startswith(b"{") else "csv"
+    """parquet or jsonl if standard input begins like that, packed or not; else csv (any separator)."""
+    from glassformer.data.reading.readers import open_bytes
+
+    with file.open("rb") as raw:
+        if raw.read(len(PARQUET)) == PARQUET:
+            return "parquet"
+        if raw.seek(0) or raw.read(2) in (BOM_UTF16_LE, BOM_UTF16_BE):
+            return "csv"
+    with open_bytes(file) as stream:
+        return "jsonl" if stream.read(64).removeprefix(BOM_UTF8).lstrip().startswith(b"{") else "csv"

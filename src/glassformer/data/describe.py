@@ -9,7 +9,7 @@ import numpy as np
 
 from glassformer.data.config import DataConfig
 from glassformer.data.prepare import PreparedText, ProgressCallback, prepare, reading_of
-from glassformer.data.reading.corpus import Document, Source, read, read_rows
+from glassformer.data.reading.corpus import Document, Source, layout_notes, read, read_rows
 from glassformer.data.reading.named_sets import SETS, LabelSources
 from glassformer.data.reading.sources import find_sources
 from glassformer.data.token_files import TokenSplit
@@ -40,7 +40,7 @@ def first_documents(data: DataConfig, *, count: int = 5, characters: int = 1000)
         "reading": reading_of(parts.train),
         "own_files": {name: [str(file) for file in source.files] for name, source in held_out.items() if source},
         "documents": shown,
-        "notes": list(parts.notes),
+        "notes": [*parts.notes, *layout_notes(parts.train)],
     }
 
 
@@ -77,6 +77,7 @@ def measure(
     names = [name for name in prepared.names if test or name != "test"]
     splits = {name: prepared.split(name) for name in names}
     facts = prepared.record
+    facts["notes"] = [*facts["notes"], *layout_notes(find_sources(data).train)]
     facts["splits"] = {name: {**split.to_dict(), **_details(split, prepared)} for name, split in splits.items()}
     facts["unopened"] = [name for name in prepared.names if name not in splits]
     return facts, {name: lengths_of(split) for name, split in splits.items()}

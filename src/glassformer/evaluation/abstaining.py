@@ -37,6 +37,11 @@ class Answer:
     """The combined score that decided whether to abstain, if a rule was used."""
     unlike: bool | None = None
     """Of a classifier's text: unlike anything seen in training; None: not known."""
+    several: bool = False
+    """The answer is a set of labels: the confidence is that all are right, and ``alternatives`` has every label by itself."""
+    low: float | None = None
+    high: float | None = None
+    """Of a predicted number: 90 % of such numbers are between these."""
 
     @property
     def text(self) -> str:
@@ -54,10 +59,16 @@ class Answer:
             "alternatives": others,
             **({} if self.score is None else {"score": self.score}),
             **({} if self.unlike is None else {"unlike": self.unlike}),
+            **({"several": True} if self.several else {}),
+            **({} if self.low is None else {"low": self.low, "high": self.high}),
         }
 
     def __str__(self) -> str:
-        said = self.text if self.confidence is None else f"{self.text} ({self.confidence:.0%})"
+        said = self.text
+        if self.confidence is not None:
+            said += f" ({'all of it right: ' if self.several else ''}{self.confidence:.0%})"
+        if self.low is not None:
+            said += f" (90 % of such numbers: {self.low:.4g} to {self.high:.4g})"
         return f"{said}, but the text is unlike anything seen in training" if self.unlike else said
 
 

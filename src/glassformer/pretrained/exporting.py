@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,9 +47,12 @@ def fitting_architecture(config: ModelConfig) -> Family:
     nearest = min(found, key=lambda architecture: len(found[architecture]))
     if not found[nearest]:
         return nearest
+    remedy = "train a variant with parts of GPT-2, Llama, BERT, T5 or BART (docs/huggingface.md lists them)"
+    if config.head.kind == "classifier":
+        remedy = "`glassformer export RUN DIR --onnx` takes every classifier"
     raise ConfigError(
         f"This model has no class in transformers: {'; '.join(found[nearest])}, which {nearest.name}, the nearest one, has no "
-        "place for; train a variant with parts of GPT-2, Llama, BERT, T5 or BART (docs/huggingface.md lists them).",
+        f"place for; {remedy}.",
         reason="no-class",
     )
 
@@ -139,6 +143,8 @@ def model_card(
     the folder."""
     recipe = run.read_recipe()
     environment = run.read_environment() if run.environment_file.is_file() else {}
+    places = sorted(_places([recipe, environment.get("data")]), key=len, reverse=True)
+    recipe, environment = _without_places(recipe, places), _without_places(environment, places)
     loader = "AutoModelForMaskedLM" if class_name.endswith("MaskedLM") else "AutoModelForCausalLM"
     if class_name.endswith("ForConditionalGeneration"):
         loader = "AutoModelForSeq2SeqLM"
@@ -167,6 +173,27 @@ def model_card(
         "None is stated: it is for whoever publishes this to choose (`license:` in the head of this file).",
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _without_places(value: Any, places: Sequence[str]) -> Any:
+    """A document whose texts name files and folders without the way to them: a card is published."""
+    if isinstance(value, Mapping):
+        return {name: _without_places(one, places) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_places(one, places) for one in value]
+    for place in places if isinstance(value, str) else ():
+        value = re.sub(rf"(?<![\w./-]){re.escape(place)}(?![\w-])", lambda _, name=Path(place).name: name, value)
+    return value
+
+
+def _places(value: Any) -> set[str]:
+    """Every absolute path among the values of a document."""
+    if isinstance(value, Mapping):
+        return _places(list(value.values()))
+    if isinstance(value, list | tuple):
+        return {place for one in value for place in _places(one)}
+    is_place = isinstance(value, str) and "\n" not in value and Path(value).is_absolute() and Path(value).name != ""
+    return {value} if is_place else set()
 
 
 def _about_data(recipe: Mapping[str, Any], environment: Mapping[str, Any]) -> str:

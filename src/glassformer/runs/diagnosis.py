@@ -87,6 +87,7 @@ class Facts:
     status: str = "finished"
     reason: str = ""
     num_outputs: int | None = None
+    several: bool = False  # labels at once, a yes or no for each
     lr: float | None = None
     overlap: float | None = None
     tainted: str | None = None
@@ -109,6 +110,7 @@ def diagnosis_of(run: RunDirectory) -> list[Finding]:
         status=state["status"],
         reason=str(state.get("reason") or ""),
         num_outputs=environment.get("num_outputs"),
+        several=(environment.get("data") or {}).get("target") == "several",
         lr=training.get("lr") if isinstance(training, dict) else None,
         overlap=environment.get("overlap"),
         tainted=environment.get("tainted"),
@@ -183,10 +185,15 @@ def _constant(facts: Facts) -> Finding | None:
     )
 
 
+def _uniform(outputs: int, facts: Facts) -> float:
+    """The loss of the same probability for every output: of several labels at once, of one half for each."""
+    return outputs * math.log(2) if facts.several else math.log(outputs)
+
+
 def _worse_than_uniform(end: float, facts: Facts) -> Finding | None:
     if facts.num_outputs is None or facts.num_outputs < 2:
         return None
-    uniform = math.log(facts.num_outputs)
+    uniform = _uniform(facts.num_outputs, facts)
     if end <= uniform * 1.02:
         return None
     return Finding(
@@ -204,7 +211,8 @@ def _unstable(train: Sequence[tuple[int, float]], facts: Facts) -> Finding | Non
     values = np.array([value for _, value in train])
     means = np.convolve(values, np.ones(width) / width, mode="valid")
     outputs = facts.num_outputs or 2
-    guess = math.log(outputs) if outputs > 1 else 1.0  # the first batch may be a lucky one; a scaled number's mean costs 1
+    # The first batch may be a lucky one; a scaled number's mean costs 1.
+    guess = _uniform(outputs, facts) if outputs > 1 else 1.0
     scatter = float(np.median(np.abs(np.diff(values)))) / SCATTER / width**0.5
     most = ABOVE_START * max(start, guess) + 3.0 * scatter
     if outputs == 1:  # squared errors of a few texts scatter widely

@@ -115,6 +115,7 @@ class RunTable:
             "changed": _changed(run),
             "generates": recipe is not None and abilities_of(recipe)["generates"],
             "answers": recipe is not None and abilities_of(recipe)["answers"],
+            "abstains": recipe is not None and abilities_of(recipe)["abstains"],
             "notes": list(notes),
             "tainted": facts.get("tainted", False),
             "ancestry": list(facts.get("ancestry", [])),
@@ -184,6 +185,7 @@ def abilities_of(recipe: dict[str, Any]) -> dict[str, Any]:
         "objective": kind,
         "generates": bool(model.get("causal", True)) and kind not in (*OF_TEXTS, "retrieval", "translate"),
         "answers": "answers" in str(objective) or kind in OF_TEXTS,
+        "abstains": "answers" in str(objective) or kind == "labels",
         "translates": kind == "translate",
         **sizes,
     }

@@ -60,6 +60,23 @@ def test_texts_that_were_trained_on_are_told(tmp_path: Path) -> None:
     assert any("occur in the training texts" in note for note in labels.notes)
 
 
+def test_labels_that_may_be_none_or_the_same_are_named(tmp_path: Path) -> None:
+    odd = "".join(f"{['Good', 'N/A', 'good', 'bad', 'NaN'][n % 5]} text number {n}\n" for n in range(40))
+    notes = Labels(files(tmp_path, odd)).notes
+    assert [name for name in ("'Good', 'good'", "'N/A'", "'NaN'", "'bad'") if any(name in note for note in notes)] == [
+        "'Good', 'good'",
+        "'N/A'",
+        "'NaN'",
+    ]
+
+
+def test_a_number_with_a_comma_gets_a_remedy(tmp_path: Path) -> None:
+    for number in ("12,5", "1,200.50"):
+        config = files(tmp_path, "".join(f"{number if n == 7 else n} text {n}\n" for n in range(30)))
+        with refused(DataError, "not-a-number", number, "comma"):
+            Labels(config, target="number").split("train")
+
+
 def test_numbers_are_ordered_by_size(tmp_path: Path) -> None:
     text = "".join(f"{n % 12} word {n}\n" for n in range(60))
     assert Labels(files(tmp_path, text)).label_names == tuple(str(n) for n in range(12))

@@ -42,6 +42,13 @@ class TestTables:
             "A classifier of reviews.csv (labels: stars): words"
         )
 
+    @pytest.mark.parametrize(
+        ("changes", "said"), [({"training.steps": 8}, "8 steps"), ({"training.epochs": 3}, "3 epochs"), ({}, "300 steps")]
+    )
+    @pytest.mark.parametrize("folder", [{}, {"model.folder": "there"}])
+    def test_it_says_the_steps_that_are_set(self, tmp_path, changes, said: str, folder) -> None:
+        assert said in recipe_for(self.write(tmp_path), {**COLUMNS, **changes, **folder})["about"]
+
     def test_usual_names_need_no_settings(self, tmp_path) -> None:
         file = self.write(tmp_path, '{"text": "good", "label": 1}\n', "reviews.jsonl")
         assert load_recipe(file).objective.kind == "labels"

@@ -134,6 +134,11 @@ class TestTsv:
         with refused(DataError, "other-number-of-columns", "line 2", "3 columns", "has 2"):
             rows(write(tmp_path, "0\tone\n1\ttwo\tthree\n"), "tsv", 2)
 
+    def test_quotes_in_a_tsv_file_get_a_remedy(self, tmp_path: Path) -> None:
+        file = write(tmp_path, 'text\tlabel\n"one\ntwo"\tx\n', "t.tsv")
+        with refused(DataError, "quoted-tsv", ".csv"):
+            rows(file, "tsv", "text")
+
 
 class TestLayout:
     """Tables as spreadsheets write them: the separator and the encoding are found, not asked for."""
@@ -151,6 +156,39 @@ class TestLayout:
             writer.writerows([["id", "message", "category"], ["1", "late, and\nwet; a | b", "post"], ["2", 'a "dog"', "pets"]])
         assert layout_of(file).delimiter == delimiter
         assert self.rows(file) == [("late, and\nwet; a | b", "post"), ('a "dog"', "pets")]
+
+    @pytest.mark.parametrize("first", ["sep=;\r\n", '"sep=;"\n', "SEP=;\n"])
+    def test_a_line_that_names_the_separator_is_no_header(self, first: str, tmp_path: Path) -> None:
+        """Spreadsheets write and read it; the lines keep their numbers."""
+        file = write(tmp_path, f"{first}message;category\nlate, wet;post\n", "t.csv")
+        assert layout_of(file) == Layout(";", says_so=True)
+        assert column_names(file, "csv") == ["message", "category"]
+        assert list(cells(file, "csv", {"text_column": "message"})) == [(3, ("late, wet",))]
+
+    @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+    def test_utf_16_without_a_mark(self, encoding: str, tmp_path: Path) -> None:
+        file = write(tmp_path, "id,message,category\n1,größer,post\n".encode(encoding), "t.csv")
+        assert layout_of(file).encoding == encoding
+        assert self.rows(file) == [("größer", "post")]
+
+    def test_a_guessed_encoding_shows_a_word(self, tmp_path: Path) -> None:
+        """What an old Mac wrote cannot be told from Windows-1252 by a rule; a reader can."""
+        text = "id,message,category\n1,déjà vu café größer,post\n"
+        assert layout_of(write(tmp_path, text.encode("cp1252"), "w.csv")).word == "déjà"
+        mac = layout_of(write(tmp_path, text.encode("mac_roman"), "m.csv"))
+        assert mac.word not in (None, "déjà")
+        assert repr(mac.word) in str(mac.note("m.csv"))
+
+    def test_white_space_around_a_name(self, tmp_path: Path) -> None:
+        file = write(tmp_path, "id, message ,category \n1, late ,post\n", "t.csv")
+        assert self.rows(file) == [(" late ", "post")]
+        twins = write(tmp_path, "message , message\na,b\n", "u.csv")
+        with refused(DataError, "no-text-column"):
+            list(cells(twins, "csv", {"text_column": "message"}))
+
+    def test_lines_that_end_in_carriage_returns_alone(self, tmp_path: Path) -> None:
+        with refused(DataError, "not-csv", "carriage return"):
+            self.rows(write(tmp_path, "id,message,category\r1,late,post\r", "t.csv"))
 
     def test_one_column_stays_one_column(self, tmp_path: Path) -> None:
         file = tmp_path / "t.csv"

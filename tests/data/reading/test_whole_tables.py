@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,15 @@ def test_the_separator_stays_and_a_file_without_a_header_has_numbers(tmp_path: P
     numbered = WholeTable(file, "csv", numbered=True)
     assert numbered.names == ["1", "2", "3"]
     assert next(numbered.pieces(1))[0] == {"1": "id", "2": "text", "3": "more"}
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "tsv"])
+def test_a_packed_name_is_a_packed_file(kind: Any, tmp_path: Path) -> None:
+    file, rows = tmp_path / f"t.{kind}.gz", [{"id": "1", "text": "ünï"}, {"id": "2", "text": "b"}]
+    write(file, kind, rows)
+    with gzip.open(file) as packed:
+        assert "ünï" in packed.read().decode()
+    assert [row for piece in WholeTable(file, kind).pieces(9) for row in piece] == rows
 
 
 def test_a_table_is_written_whole_or_not_at_all(tmp_path: Path) -> None:

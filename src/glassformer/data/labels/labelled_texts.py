@@ -28,12 +28,23 @@ from glassformer.data.near_duplicates import (
     too_many,
 )
 from glassformer.data.prepare import trained_tokenizer
-from glassformer.data.reading.corpus import LabelSource, Row, Skipped, Source, Target, format_by_name, read, read_rows
+from glassformer.data.reading.column_types import column_types
+from glassformer.data.reading.corpus import (
+    LabelSource,
+    Row,
+    Skipped,
+    Source,
+    Target,
+    format_by_name,
+    layout_notes,
+    read,
+    read_rows,
+)
 from glassformer.data.reading.named_sets import LabelSources
 from glassformer.data.reading.readers import given_texts, text_per_line
 from glassformer.data.reading.sources import cached_rows, find_label_sources, find_sources, fingerprint_of, source_at
 from glassformer.data.reading.splits import SplitRows, draw_splits_by_class
-from glassformer.data.reading.tables import BETWEEN, DEFAULTS, cells, layout_of
+from glassformer.data.reading.tables import BETWEEN, DEFAULTS, cells
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError, DataError, UsageError
@@ -56,6 +67,9 @@ _near = MemoryCache[Near](8, lambda near: 100 * near.count)
 def rows_of(source: LabelSource) -> LabelRows:
     """The rows of a source and its skipped lines; cached in memory, since every trial of a study reads the same files."""
     return cached_rows(_rows, source, read_rows)
+
+
+_MISSING = {"nan", "n/a", "na", "null", "none", "<na>", "#n/a"}  # what spreadsheets and pandas write for no value
 
 
 @dataclass(frozen=True)
@@ -266,7 +280,7 @@ class Labels(SplitRows[Row, LabelledTexts]):
     def notes(self) -> list[str]:
         """Notes: class balance of every open split, duplicates, skipped lines."""
         found = [f"{name}: {split.balance()}." for name, split in self._splits.items()]
-        found += [note for file in self._sources.train.files if (note := self._layout_note(file)) is not None]
+        found += layout_notes(self._sources.train)
         for name, count in zip(self.label_names, self._splits["train"].counts):
             if not count:  # numbers have one name and all texts
                 found.append(
@@ -295,6 +309,8 @@ class Labels(SplitRows[Row, LabelledTexts]):
                     f"characters with a training text, for example {split.ids[there]} with {self._splits['train'].ids[here]} "
                     f"({similarity:.0%}): near-duplicates."
                 )
+        if self.target != "number":
+            found += self._doubtful_labels()
         if self.target == "class" and len(self._values) > MOST_RATINGS and all(map(_is_number, self._values)):
             found.append(
                 f"The {len(self._values)} labels are all numbers; objective: labels does not know their order or distance. "
@@ -302,10 +318,27 @@ class Labels(SplitRows[Row, LabelledTexts]):
             )
         return [*found, *super().notes]
 
-    def _layout_note(self, file: Path) -> str | None:
-        """Which separator and encoding were found in a csv file, if they are not the usual ones."""
-        kind = self._sources.train.format or format_by_name(file)
-        return layout_of(file).note(file.name) if kind == "csv" else None
+    @property
+    def columns(self) -> dict[str, str]:
+        """What the columns of the training file hold; empty where it has no header."""
+        source = self._sources.train
+        kind = source.format or format_by_name(source.files[0])
+        headless = kind == "label-text" or isinstance(source.text_column, int)
+        return {} if headless else column_types(source.files[0], kind)
+
+    def _doubtful_labels(self) -> list[str]:
+        """Labels that may stand for no label, and labels that may be the same."""
+        missing = [name for name in self._values if name.casefold() in _MISSING]
+        found = [f"The label {name!r} often stands for a missing value; remove these rows if it does." for name in missing]
+        alike: dict[str, list[str]] = {}
+        for name in self._values:
+            alike.setdefault(" ".join(name.casefold().split()), []).append(name)
+        found += [
+            f"The labels {', '.join(map(repr, names))} differ only in capitals or spaces; write them alike if they are one."
+            for names in alike.values()
+            if len(names) > 1
+        ]
+        return found
 
     @property
     def record(self) -> dict[str, Any]:
@@ -536,9 +569,15 @@ def _texts_of_rows(
 def _number(row: Row) -> float:
     assert row.label is not None
     if not _is_number(row.label):
+        without = row.label.replace(",", "")
+        remedy = (
+            "It has a comma: write a point before decimals, and nothing between thousands."
+            if _is_number(without)
+            else "Correct it or remove the row. Ratings in words need numbers in their order (bad 1, fair 2, good 3); classes "
+            "need objective=labels."
+        )
         raise DataError(
-            f"{row.label!r} is not a number, which objective=regression predicts; correct it or remove the row. Ratings in "
-            "words need numbers in their order (bad 1, fair 2, good 3); classes need objective=labels.",
+            f"{row.label!r} is not a number, which objective=regression predicts. {remedy}",
             file=row.file,
             line=row.line,
             reason="not-a-number",

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 from glassformer.data.config import DocumentKind, FormatKind
 from glassformer.data.reading.readers import lines, pieces, require_size, to_text
-from glassformer.data.reading.tables import BETWEEN, Column, cells, raise_error
+from glassformer.data.reading.tables import BETWEEN, Column, cells, layout_of, raise_error
 from glassformer.foundation.errors import DataError
 
 _ENDINGS: dict[str, FormatKind] = {
@@ -148,6 +148,12 @@ def format_by_name(file: Path) -> FormatKind:
     return _ENDINGS.get(name.suffix.lower(), "text")
 
 
+def layout_notes(source: Source | LabelSource) -> list[str]:
+    """Which separators and encodings were found in csv files, where they are not the usual ones."""
+    tables = [file for file in source.files if (source.format or format_by_name(file)) == "csv"]
+    return [note for file in tables if (note := layout_of(file).note(file.name)) is not None]
+
+
 def read(source: Source, skipped: Skipped | None = None) -> Iterator[Document]:
     """The documents of all files, in order. Bad lines raise, or go to ``skipped`` when the source allows it."""
     on_bad_line = (skipped or Skipped()).add if source.skip_bad_lines else raise_error
@@ -254,12 +260,11 @@ def _all_rows(source: LabelSource, on_bad_row: Callable[[DataError], None]) -> I
     for file in source.files:
         kind = source.format or format_by_name(file)
         if kind == "text":
-            raise DataError(
-                "has no columns for text and label; give a csv, tsv, jsonl or parquet file, or set data.format: label-text if "
-                "each line is a label, a space and the text.",
-                file=file,
-                reason="no-columns",
-            )
+            json = ".json" in file.suffixes
+            rule = "is not read as a table by its name" if json else "has no columns for text and label"
+            other = "write one JSON object a line and name it .jsonl (pandas: to_json(orient='records', lines=True))"
+            remedy = other if json else "set data.format: label-text if each line is a label, a space and the text"
+            raise DataError(f"{rule}; give a csv, tsv, jsonl or parquet file, or {remedy}.", file=file, reason="no-columns")
         for line, values in cells(file, kind, columns, on_bad_row):
             found = dict(zip(columns, (value.strip() for value in values)))
             may_be_empty = ("label_column",) if source.target == "several" else ()

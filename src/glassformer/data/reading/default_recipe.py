@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.data.reading.corpus import format_by_name
-from glassformer.data.reading.tables import DEFAULTS, column_names
+from glassformer.data.reading.tables import DEFAULTS, column_names, named
 from glassformer.foundation.config import override, value_at
 from glassformer.foundation.errors import DataError
 
@@ -67,7 +67,7 @@ def recipe_for(file: str | Path, changes: Mapping[str, Any] | None = None) -> di
     size = _size(length, _SIZES)
     about = (
         f"A character model of {place.name}: {size.layers} layers of width {size.width}, context {size.context}, "
-        f"{size.steps} steps, chosen by the length of the text."
+        f"{_duration(settings, size)}, chosen by the length of the text."
     )
     model = {"width": size.width, "layers": size.layers, "heads": 4, "context": size.context}
     return {"about": about, "data": {"path": str(place)}, "tokenizer": "char", "model": model, **_training(size.steps, 2e-3)}
@@ -75,6 +75,12 @@ def recipe_for(file: str | Path, changes: Mapping[str, Any] | None = None) -> di
 
 def _size(length: int, sizes: tuple[_Size, ...]) -> _Size:
     return next(size for size in sizes if length <= size.bytes)
+
+
+def _duration(settings: Mapping[str, Any], size: _Size) -> str:
+    """As it is set, else by the size of the file."""
+    epochs = value_at(settings, "training.epochs")
+    return f"{epochs} epochs" if epochs else f"{value_at(settings, 'training.steps', size.steps)} steps"
 
 
 def _training(steps: int, lr: float) -> dict[str, Any]:
@@ -96,14 +102,14 @@ def _label_column(place: Path, settings: Mapping[str, Any]) -> Any:
     text, label = (value_at(settings, f"data.{key}") for key in ("text_column", "label_column"))
     numbered = isinstance(text, int) or isinstance(label, int)  # then there is no header
     known = [] if numbered else column_names(place, kind)
-    if known and text is None and DEFAULTS["text_column"] not in known:
+    if known and text is None and named(DEFAULTS["text_column"], known) not in known:
         raise DataError(
             f"the columns are {', '.join(known[:20])}, and none is called {DEFAULTS['text_column']!r}; name the text column "
             "with --set data.text_column=NAME and, to train a classifier, the labels with --set data.label_column=NAME.",
             file=place,
             reason="no-text-column",
         )
-    if label is None and DEFAULTS["label_column"] in known:
+    if label is None and named(DEFAULTS["label_column"], known) in known:
         label = DEFAULTS["label_column"]
     return label if _objective(settings) in OF_TEXTS else None
 
@@ -124,12 +130,15 @@ def _classifier(place: Path, length: int, label: Any, settings: Mapping[str, Any
     if value_at(settings, "model.kind") == "pretrained" or value_at(settings, "model.folder") is not None:
         tuning = value_at(settings, "model.tuning.kind") or value_at(settings, "model.tuning", "full")
         rate = TUNING_RATES.get(str(tuning), FROZEN_RATE)
-        about = f"A classifier {of}: a pretrained encoder, tuning {tuning}, learning rate {rate:g}, {size.steps} steps."
+        about = (
+            f"A classifier {of}: a pretrained encoder, tuning {tuning}, learning rate "
+            f"{value_at(settings, 'training.lr', rate):g}, {_duration(settings, size)}."
+        )
         model: dict[str, Any] = {"kind": "pretrained", "context": 96}
         return {"about": about, **common, "model": model, **_training(size.steps, rate)}
     about = (
         f"A classifier {of}: words, {size.layers} layer{'s' * (size.layers > 1)} of width {size.width}, context "
-        f"{size.context}, {size.steps} steps, chosen by the length of the file."
+        f"{size.context}, {_duration(settings, size)}, chosen by the length of the file."
     )
     head = {"kind": "classifier", "pool": "mean", "hidden": [size.width]}
     model = {"width": size.width, "layers": size.layers, "heads": 4, "context": size.context, "dropout": 0.3}

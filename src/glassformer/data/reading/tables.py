@@ -2,7 +2,8 @@
 
 A column is named (then the first row of a csv or tsv file is its header) or numbered from 1 (then there is no header).
 Tab-separated files have no quotes, comma-separated ones do; a csv file may also have semicolons, tabs or bars between its
-columns, and be in UTF-16 or Windows-1252: ``layout_of`` finds that out. Lines of the form ``label text`` have the columns
+columns, begin with a spreadsheet's line ``sep=;``, and be in UTF-16 or Windows-1252: ``layout_of`` finds that out. Lines of
+the form ``label text`` have the columns
 ``label`` (up to the first white space) and ``text``. Does not know what the text is for. At the end: whole tables, read in
 pieces and written with more columns, a csv file with the separator it was read with.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import gzip
 import io
 import json
 import os
@@ -50,24 +52,33 @@ _JSON_WORDS = {
 
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+_HEAD = 1 << 12  # bytes in which UTF-16 is looked for
 _SAMPLE = 1 << 18  # bytes of a csv file that are looked at
 _FEWEST_FOREIGN = 3  # bytes of another encoding; fewer are rather damage in UTF-8
-_ALIKE = 0.9  # share of the rows that must have as many columns as the header, for another character than a comma
+_ALIKE = 0.9  # share of the rows that must have as many columns as the header
 _PARQUET_ROWS = 4096
+_SEPARATOR_LINE = re.compile(r"\s*\"?sep=(.)\"?[ \t]*\r?\n", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a csv file is written: the character between columns, and its encoding (None: UTF-8)."""
+    """How a csv file is written: the character between columns, and its encoding (None: UTF-8).
+
+    ``says_so``: its first line names the character, and the header is the second. ``word``: one that another encoding would
+    spell in another way.
+    """
 
     delimiter: str = ","
     encoding: str | None = None
+    says_so: bool = False
+    word: str | None = None
 
     def note(self, name: str) -> str | None:
         """A sentence, unless these are commas and UTF-8."""
-        found = [f"{DELIMITERS[self.delimiter]} between its columns"] * (self.delimiter != ",")
+        found = [f"{DELIMITERS.get(self.delimiter, repr(self.delimiter))} between its columns"] * (self.delimiter != ",")
         found += [f"the encoding {self.encoding}"] * (self.encoding is not None)
-        return f"{name} was read with {' and '.join(found)}." if found else None
+        doubt = f" If it does not say {self.word!r}, save it as UTF-8." if self.word is not None else ""
+        return f"{name} was read with {' and '.join(found)}.{doubt}" if found else None
 
 
 def layout_of(file: Path) -> Layout:
@@ -82,15 +93,27 @@ def layout_of(file: Path) -> Layout:
 @lru_cache(maxsize=64)
 def _layout(file: Path, size: int, changed: int) -> Layout:
     with file.open("rb") as raw:
-        head = raw.read(4)
-    encoding = "utf-16" if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else None
+        head = raw.read(_HEAD)
+    encoding = "utf-16" if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else _utf_16_without_a_mark(head)
     with open_bytes(file, encoding=encoding) as stream:
         sample = stream.read(_SAMPLE)
     whole = len(sample) < _SAMPLE
     if encoding is None and _is_windows_1252(sample if whole else sample[: sample.rfind(b"\n") + 1]):
         encoding = "cp1252"
     text = sample.decode("utf-8" if encoding != "cp1252" else encoding, "replace").removeprefix("\ufeff")
-    return Layout(_delimiter(text, whole=whole), encoding)
+    word = re.search(r"[^\W\d_]*[^\W\d_\x00-\x7f][^\W\d_]*", text) if encoding == "cp1252" else None
+    if (named := _SEPARATOR_LINE.match(text)) is not None:
+        return Layout(named[1], encoding, says_so=True, word=word and word[0])
+    return Layout(_delimiter(text, whole=whole), encoding, word=word and word[0])
+
+
+def _utf_16_without_a_mark(head: bytes) -> str | None:
+    """Text that is mostly ASCII has a zero in every other byte."""
+    pairs = len(head) // 2
+    for name, zeros, others in (("utf-16-le", head[1::2], head[::2]), ("utf-16-be", head[::2], head[1::2])):
+        if pairs and zeros.count(0) >= 0.5 * pairs and not others.count(0):
+            return name
+    return None
 
 
 def _is_windows_1252(sample: bytes) -> bool:
@@ -111,14 +134,14 @@ def _is_windows_1252(sample: bytes) -> bool:
 
 
 def _delimiter(text: str, *, whole: bool) -> str:
-    """A comma, unless the first row has no column then and several with another character, as many as the next rows have."""
+    """The first character with which the first row has several columns and the next rows have as many; else a comma."""
     for delimiter in DELIMITERS:
         try:
             widths = [len(row) for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
         except csv.Error:
             continue
         widths = widths if whole else widths[:-1]
-        if widths and widths[0] > 1 and (delimiter == "," or widths.count(widths[0]) >= _ALIKE * len(widths)):
+        if widths and widths[0] > 1 and widths.count(widths[0]) >= _ALIKE * len(widths):
             return delimiter
     return ","
 
@@ -242,7 +265,8 @@ def _value(record: dict[str, Any], key: str, column: str, file: Path, number: in
     if key == "label_column" and isinstance(value, list) and all(isinstance(one, str) for one in value):
         return BETWEEN.join(value)
     if not isinstance(value, str):
-        remedy = "fill it in or remove the row" if value is None else "put it in quotes"
+        other = "name a column of texts" if isinstance(value, dict | list) else "put it in quotes"
+        remedy = "fill it in or remove the row" if value is None else other
         rule = f"the value of {column!r} is {_JSON_WORDS.get(type(value), type(value).__name__)}, not text; {remedy}."
         raise DataError(rule, file=file, line=number, reason="not-text")
     if _NOT_TEXT.search(value):
@@ -279,10 +303,16 @@ def _table(file: Path, kind: FormatKind, columns: Mapping[str, Column]) -> Itera
             header = _LABEL_TEXT if kind == "label-text" else found
             places, width = [_place(header, key, column, file, number) for key, column in columns.items()], len(found)
         if len(found) != width:
-            rule = f"the row has {len(found)} columns, but the first row has {width}; correct or remove it."
-            yield number, DataError(rule, file=file, line=number, reason="other-number-of-columns")
+            yield number, _other_width(found, width, kind, file, number)
         elif not first or kind == "label-text" or numbered:
             yield number, tuple(found[place] for place in places)
+
+
+def _other_width(row: list[str], width: int, kind: FormatKind, file: Path, number: int) -> DataError:
+    quoted = kind == "tsv" and any(cell.startswith('"') for cell in row)
+    remedy = "a .tsv file has no quotes: name it .csv, whose tabs are found" if quoted else "correct or remove it"
+    rule = f"the row has {len(row)} columns, but the first row has {width}; {remedy}."
+    return DataError(rule, file=file, line=number, reason="quoted-tsv" if quoted else "other-number-of-columns")
 
 
 def _require_one_way(columns: Mapping[str, Column], file: Path) -> None:
@@ -307,9 +337,16 @@ def _place(first: list[str], key: str, column: Column, file: Path, number: int) 
     name = str(column)
     if first.count(name) > 1:
         raise DataError(f"the header has the column {name!r} twice; rename one.", file=file, line=number, reason="column-twice")
+    name = named(name, first)
     if name not in first:
         raise _no_column(key, name, first, file, number)
     return first.index(name)
+
+
+def named(name: str, header: Sequence[str]) -> str:
+    """The column of that name, up to white space around it if no other way is left."""
+    alike = [one for one in header if one.strip() == name.strip()]
+    return alike[0] if name not in header and len(alike) == 1 else name
 
 
 def _label_and_text(line: str, file: Path, number: int) -> list[str]:
@@ -326,6 +363,8 @@ def _comma_records(file: Path) -> Iterator[tuple[int, list[str] | DataError]]:
     def counted() -> Iterator[str]:
         nonlocal begins, size, bad
         for number, line in lines(file, encoding=layout.encoding):
+            if number == 1 and layout.says_so:
+                continue
             if not size:
                 begins = number
             size += len(line)
@@ -344,7 +383,9 @@ def _comma_records(file: Path) -> Iterator[tuple[int, list[str] | DataError]]:
         except StopIteration:
             return
         except csv.Error as error:
-            rule = f"is not valid csv ({error}); check its quotes."
+            returns = "new-line character" in str(error)  # Python's words for it
+            returned = "its lines end in a carriage return alone, as in old Mac files; save it with line feeds."
+            rule = returned if returns else f"is not valid csv ({error}); check its quotes."
             yield begins, DataError(rule, file=file, line=begins, reason="not-csv")
             continue
         if bad is not None or row:
@@ -387,8 +428,7 @@ class WholeTable:
                 if not at and self.headed:
                     continue
                 if len(found) != len(self.names):
-                    rule = f"the row has {len(found)} columns, but the first row has {len(self.names)}; correct or remove it."
-                    raise DataError(rule, file=self.file, line=line, reason="other-number-of-columns")
+                    raise _other_width(found, len(self.names), self.kind, self.file, line)
                 found = dict(zip(self.names, found))
             rows.append(found)
             if len(rows) == size:
@@ -446,6 +486,10 @@ class _Parquet:
             self.writer.close()
 
 
+def _opened(file: Path, *, packed: bool) -> TextIO:
+    return gzip.open(file, "wt", encoding="utf-8", newline="") if packed else file.open("w", encoding="utf-8", newline="")
+
+
 @contextmanager
 def table_writer(out: Path | None, kind: FormatKind, layout: Layout, names: Sequence[str]) -> Iterator[TableWriter]:
     """Writes to a file, whole or not at all, or (None) to standard output."""
@@ -464,7 +508,7 @@ def table_writer(out: Path | None, kind: FormatKind, layout: Layout, names: Sequ
             yield columns
             columns.close()
         else:
-            with draft.open("w", encoding="utf-8", newline="") as stream:
+            with _opened(draft, packed=out.suffix == ".gz") as stream:
                 yield _Lines(stream, kind, layout, names)
         draft.replace(out)
     finally:
