@@ -17,6 +17,8 @@ from glassformer.runs.directory import RunDirectory
 
 def read_by_parents(recipe: Recipe, data: PreparedData, split: str) -> float:
     """The largest share of the judged text that a parent, or a parent's parent, was trained on; 0 where that is not known."""
+    if recipe.init_from is None:
+        return 0.0
     encode, judged = data.tokenizer.encode, data.split(split)
     shares = (share_read(read.split("train"), judged, encode) for read in _data_of_parents(recipe) if "train" in read.names)
     return max((share for share in shares if share is not None), default=0.0)
