@@ -3,7 +3,7 @@
     python bench/diagnosis.py FOLDER [NAME]... [--batch first|second|third] [--json FILE]
 
 The first batch (14 and 12) was used to mend rules. The second (12 and 12) and the third (6 and 6) were written down before
-any of their runs was made; they read real text where there is some: tinyshakespeare, sst2 and speeches, then multi30k, wikitext-2,
+any of their runs was made; they read real text: tinyshakespeare, sst2 and speeches, then multi30k, wikitext-2,
 names and Python's own source, under GLASSFORMER_DATA.
 
 Prints what each run got, and at the end how many faults got their code and how many sound runs a warning. Rules and the runs
@@ -308,7 +308,7 @@ def codes_of(name: str, values: dict[str, Any]) -> list[str]:
     out = Path("runs") / "".join(sign if sign.isalnum() else "-" for sign in name)
     with contextlib.suppress(Diverged):
         gf.train(values, out=out, allow_leaks="not causal" in name, recheck=False, threads=1)
-    return [one.code for one in diagnosis_of(RunDirectory(out))]
+    return [one.code if one.tone == "warning" else f"{one.code} (note)" for one in diagnosis_of(RunDirectory(out))]
 
 
 def main(folder: Path, wanted: list[str], batch: str, file: Path | None) -> None:
@@ -321,12 +321,12 @@ def main(folder: Path, wanted: list[str], batch: str, file: Path | None) -> None
         if not wanted or name in wanted:
             found[name] = codes_of(name, values)
             print(f"{'planted' if name in faults else 'sound':8} {name:34} {', '.join(found[name]) or '-'}", flush=True)
-    planted = {name: set(codes) for name, codes in found.items() if name in faults}
+    planted = {name: {code.split(" ")[0] for code in codes} for name, codes in found.items() if name in faults}
     right = sum(bool(codes & faults[name][1]) for name, codes in planted.items())
-    warned = [name for name, codes in found.items() if name in sound and set(codes) - {"still-learning"}]
-    noted = [name for name, codes in found.items() if name in sound and codes == ["still-learning"]]
+    warned = [name for name, codes in found.items() if name in sound and any("(note)" not in code for code in codes)]
+    noted = [name for name, codes in found.items() if name in sound and codes and name not in warned]
     print(f"{right} of {len(planted)} planted faults got their code; of {len(found) - len(planted)} sound runs {len(warned)}")
-    print(f"got a warning ({', '.join(warned) or '-'}) and {len(noted)} the note still-learning ({', '.join(noted) or '-'}).")
+    print(f"got a warning ({', '.join(warned) or '-'}) and {len(noted)} only a note ({', '.join(noted) or '-'}).")
     if file is not None:
         file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

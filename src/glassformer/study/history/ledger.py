@@ -184,8 +184,12 @@ class Earlier:
             names = ", ".join(dict.fromkeys(f"{one.study} ({one.word})" for one in counted))
             seeds = len(self.rows()[0])
             joined = f"{seeds} earlier seeds are analysed with the new ones" if seeds else "only the new seeds are analysed"
-            alpha = f"{100 * study_share(self.number):.2g} % of alpha"
-            sentences.append(f"Study {self.number} of this question, after {names}: {joined}, at {alpha}.")
+            alpha = f"it may spend {100 * study_share(self.number):.2g} % of the chance of a false alarm"
+            sentences.append(f"Study {self.number} of this question, after {names}: {joined}, and {alpha}.")
+            if seeds:
+                sentences.append(
+                    "The means of this verdict are over all these seeds, those of the table over this study's own."
+                )
         if first is not None and first != margin:
             sentences.append(f"The margin of the first study, {first:g}, stands; {margin:g} is exploratory.")
         return sentences
