@@ -245,7 +245,7 @@ def _a_guess(records: Sequence[Mapping[str, Any]], facts: Facts) -> Finding | No
 
 
 def _learned_nothing(sign: str, facts: Facts, *, stuck: bool = False) -> Finding:
-    """``stuck``: it soon was as good as the guess, and stayed there: no rate was too small for that, but one may be too large."""
+    """``stuck``: it soon was as good as the guess, and stayed there: the rate was not too small, but may be too large."""
     rate = "a larger training.lr" if facts.lr is None else f"a larger training.lr (it is {facts.lr:g}; try {10 * facts.lr:g})"
     return Finding(
         "flat",
@@ -303,8 +303,8 @@ def _too_good(records: Sequence[Mapping[str, Any]], last: float, facts: Facts) -
     return Finding(
         "too-good",
         "It is better than natural text allows.",
-        f"Its {facts.metric.name} is {last:.3f}; the best baseline, {name}, has {best:.3f}. Either it sees what it predicts, or "
-        "the text repeats itself.",
+        f"Its {facts.metric.name} is {last:.3f}; the best baseline, {name}, has {best:.3f}. Either it sees what it predicts, "
+        "or the text repeats itself.",
         f"{why} If the text is made by a rule, all is well.",
     )
 

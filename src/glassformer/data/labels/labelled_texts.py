@@ -291,8 +291,8 @@ class Labels(SplitRows[Row, LabelledTexts]):
             if near.pairs:
                 there, here, similarity = min(near.pairs, key=lambda pair: pair[2])
                 found.append(
-                    f"{near.count} of the {len(split)} {name} texts are near-duplicates of a training text: they share at least "
-                    f"{SIMILAR:.0%} of their pieces of {SHINGLE} characters, for example {split.ids[there]} with "
+                    f"{near.count} of the {len(split)} {name} texts are near-duplicates of a training text: they share "
+                    f"at least {SIMILAR:.0%} of their pieces of {SHINGLE} characters, for example {split.ids[there]} with "
                     f"{self._splits['train'].ids[here]} ({similarity:.0%})."
                 )
         if self.target == "class" and len(self._values) > MOST_RATINGS and all(map(_is_number, self._values)):
