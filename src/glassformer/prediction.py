@@ -121,10 +121,10 @@ class Prediction:
 
     def as_answer(self, text: str) -> Answer:
         """What ``ask`` says of a text. Of several labels the confidence is that of all decisions together, and the alternatives
-        are single labels; a number has none."""
+        are single labels; a number has an interval instead."""
         every = sorted(self.probabilities.items(), key=lambda one: -one[1])
         if self.value is not None:
-            return Answer(text, f"{self.value:.6g}", None, unlike=self.unlike)
+            return Answer(text, f"{self.value:.6g}", None, unlike=self.unlike, low=self.low, high=self.high)
         if self.labels is not None:
             sure = float(np.prod([chance if name in self.labels else 1 - chance for name, chance in every]))
             return Answer(text, ", ".join(self.labels) or "no label", sure, False, tuple(every), unlike=self.unlike)

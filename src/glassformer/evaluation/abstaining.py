@@ -37,6 +37,9 @@ class Answer:
     """The combined score that decided whether to abstain, if a rule was used."""
     unlike: bool | None = None
     """Of a classifier's text: unlike anything seen in training; None: not known."""
+    low: float | None = None
+    high: float | None = None
+    """Of a predicted number: between these are 90 % of such numbers; None: not known."""
 
     @property
     def text(self) -> str:
@@ -54,10 +57,12 @@ class Answer:
             "alternatives": others,
             **({} if self.score is None else {"score": self.score}),
             **({} if self.unlike is None else {"unlike": self.unlike}),
+            **({} if self.low is None else {"low": self.low, "high": self.high}),
         }
 
     def __str__(self) -> str:
         said = self.text if self.confidence is None else f"{self.text} ({self.confidence:.0%})"
+        said += "" if self.low is None else f" (90 % of such numbers: {self.low:.4g} to {self.high:.4g})"
         return f"{said}, but the text is unlike anything seen in training" if self.unlike else said
 
 

@@ -101,6 +101,7 @@ class RunTable:
         except (RunError, OSError, TypeError, ValueError, KeyError, AttributeError):  # a damaged run does not hide the others
             progress, recipe = {"status": "damaged"}, None
         finite = isinstance(value, int | float) and math.isfinite(value)
+        can = {} if recipe is None else abilities_of(recipe)
         row = {
             "name": _name(run, self.folder),
             "folder": str(run.root),
@@ -113,8 +114,7 @@ class RunTable:
             "data": None if recipe is None else data_name(recipe),
             "curve": list(curve),
             "changed": _changed(run),
-            "generates": recipe is not None and abilities_of(recipe)["generates"],
-            "answers": recipe is not None and abilities_of(recipe)["answers"],
+            **{what: bool(can.get(what)) for what in ("generates", "answers", "abstains", "translates")},
             "notes": list(notes),
             "tainted": facts.get("tainted", False),
             "ancestry": list(facts.get("ancestry", [])),
@@ -184,6 +184,7 @@ def abilities_of(recipe: dict[str, Any]) -> dict[str, Any]:
         "objective": kind,
         "generates": bool(model.get("causal", True)) and kind not in (*OF_TEXTS, "retrieval", "translate"),
         "answers": "answers" in str(objective) or kind in OF_TEXTS,
+        "abstains": "answers" in str(objective) or kind == "labels",
         "translates": kind == "translate",
         **sizes,
     }
