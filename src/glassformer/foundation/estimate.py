@@ -52,10 +52,6 @@ class Estimate:
             return f"not defined ({self.reason})" if self.reason else "not defined"
         if self.low is None or self.high is None:
             return _digits(self.value)
-        half = (self.high - self.low) / 2.0
-        if abs(self.value) < half < 0.1:  # drowned by its interval, a value has no four digits: -0.00015 [-0.00062, 0.00033]
-            decimals = max(0, 1 - math.floor(math.log10(half)))
-            return f"{self.value:.{decimals}f} [{self.low:.{decimals}f}, {self.high:.{decimals}f}]"
         return f"{_digits(self.value)} [{_digits(self.low)}, {_digits(self.high)}]"
 
 
