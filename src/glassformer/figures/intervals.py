@@ -190,8 +190,8 @@ def cost_against_quality(points: Sequence[CostPoint], *, cost: str, quality: str
         raised_by = _names_apart(axes, points)
         for index, (point, raised) in enumerate(zip(points, raised_by)):
             color = INK if index == 0 else PALETTE[(index - 1) % len(PALETTE)]
-            place, words = (point.cost, point.value), {"textcoords": "offset points", "color": color, "fontsize": NAME}
-            axes.annotate(point.name, place, xytext=(7, raised), **words)
+            place, beside = (point.cost, point.value), (7.0, raised)
+            axes.annotate(point.name, place, xytext=beside, textcoords="offset points", color=color, fontsize=NAME)
         axes.set(xlabel=cost, ylabel=quality)
         axes.xaxis.set_major_formatter(lambda value, _: short_number(value))
         return figure
