@@ -1,9 +1,10 @@
-"""The diagnosis on runs that its rules were not made from: two batches of planted faults and sound runs, seconds of CPU each.
+"""The diagnosis on runs that its rules were not made from: three batches of planted faults and sound runs, seconds of CPU each.
 
-    python bench/diagnosis.py FOLDER [NAME]... [--batch first|second] [--json FILE]
+    python bench/diagnosis.py FOLDER [NAME]... [--batch first|second|third] [--json FILE]
 
-The first batch (14 and 12) was used to mend rules. The second (12 and 12) was written down before any of its runs was made; it
-reads real text where there is some: tinyshakespeare, sst2 and speeches, under GLASSFORMER_DATA.
+The first batch (14 and 12) was used to mend rules. The second (12 and 12) and the third (6 and 6) were written down before
+any of their runs was made; they read real text: tinyshakespeare, sst2 and speeches, then multi30k, wikitext-2,
+names and Python's own source, under GLASSFORMER_DATA.
 
 Prints what each run got, and at the end how many faults got their code and how many sound runs a warning. Rules and the runs
 that they were made from: src/glassformer/runs/diagnosis.py, tests/runs/planted_runs.py.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import json.decoder
 import os
 import sys
 from pathlib import Path
@@ -228,14 +230,85 @@ SOUND_2: dict[str, dict[str, Any]] = {
     "reviews, twelve texts a step": of_table("reviews.tsv", "labels", training__batch_size=12, training__steps=60),
     "numbers in words": on_pairs(training__steps=900, evaluation__every=60),
 }
-BATCHES = {"first": (PLANTED, SOUND, write_data), "second": (PLANTED_2, SOUND_2, write_second)}
+
+
+def write_third() -> None:
+    """Captions in two languages, articles, reviews with one opening, sentences about people, source code."""
+    draw, root = np.random.default_rng(23), Path(os.environ.get("GLASSFORMER_DATA", "."))
+
+    def lines_of(name: str) -> list[str]:
+        return (root / name).read_text(encoding="utf-8").splitlines()
+
+    german, english = (lines_of(f"multi30k/train.{language}") for language in ("de", "en"))
+    wrong = [german[at] for at in draw.permutation(3000)]
+    reviews = [line.split(" ", 1) for line in lines_of("sst2/train.txt")[2000:5000]]
+    opening = "the following is one sentence of a review of a film that somebody has seen :"
+    speeches = [line.split("\t") for line in lines_of("speeches/train_classify.tsv")]
+    articles = [line for line in lines_of("wikitext-2/valid.txt") if len(line) > 80]
+    files = {
+        "captions.tsv": ["source\ttarget", *(f"{one}\t{two}" for one, two in zip(german[:3000], english))],
+        "mixed.tsv": ["source\ttarget", *(f"{one}\t{two}" for one, two in zip(wrong, english))],
+        "few.tsv": ["source\ttarget", *(f"{one}\t{two}" for one, two in zip(german[:250], english))],
+        "opening.tsv": ["label\ttext", *(f"{label}\t{opening} {text}" for label, text in reviews[:1200])],
+        "reviews3.tsv": ["label\ttext", *(f"{label}\t{text}" for label, text in reviews)],
+        "letters.tsv": ["label\ttext", *(f"{label}\t{text}" for label, text in speeches)],
+        "articles.txt": articles[:900],
+        "held.txt": articles[900:1000],
+        "holding.txt": [*articles[:500], *articles[900:1000]],
+        "people.txt": lines_of("names/wiki.txt"),
+        "source.txt": [Path(module.__file__).read_text(encoding="utf-8") for module in (argparse, json.decoder, contextlib)],
+    }
+    for name, lines in files.items():
+        Path(name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def of_pairs(file: str, **changes: Any) -> dict[str, Any]:
+    """An encoder-decoder of captions, German to English."""
+    found = on_pairs(tokenizer={"kind": "bpe", "vocab": 800}, **{"training__steps": 400, "evaluation__every": 40, **changes})
+    return found | {
+        "data": {"path": file, "split": {"validation": 0.15}},
+        "model": found["model"] | {"width": 48, "context": 64},
+    }
+
+
+BPE = {"tokenizer": {"kind": "bpe", "vocab": 500}}
+PLANTED_3: dict[str, tuple[dict[str, Any], set[str]]] = {
+    "captions, rate 1e-7": (of_pairs("captions.tsv", training__lr=1e-7), {"flat"}),
+    "captions beside wrong translations": (of_pairs("mixed.tsv"), {"flat", "overfitting"}),
+    "250 captions, 200 epochs": (
+        of_pairs("few.tsv", training__batch_size=64, training__steps=600, **CONSTANT),
+        {"overfitting"},
+    ),
+    "reviews cut after a common opening": (of_table("opening.tsv", "labels", model__context=12), {"flat", "one-class"}),
+    "articles, validation among the training text": (
+        recipe("holding.txt", data={"path": "holding.txt", "validation": "held.txt", "document": "line"}, **BPE),
+        {"same-text"},
+    ),
+    "articles, eight layers, post-norm, AdamW at 0.1": (
+        recipe("articles.txt", **BPE, model__layers=8, model__block="post", training__lr=0.1, **CONSTANT),
+        BROKEN,
+    ),
+}
+SOUND_3: dict[str, dict[str, Any]] = {
+    "captions": of_pairs("captions.tsv", training__steps=800, evaluation__every=80),
+    "articles, BPE": recipe("articles.txt", **BPE, model__width=48, model__layers=2, model__positions="rotary"),
+    "3,000 reviews, two epochs": of_table("reviews3.tsv", "labels", training__steps=300, training__lr=1e-3, model__dropout=0.2),
+    "presidents by letters": of_table("letters.tsv", "labels", tokenizer={"kind": "char"}, model__context=128),
+    "people, masked": recipe("people.txt", **MASKED, model__context=64, training__steps=900, evaluation__every=60),
+    "source code as a text of one's own": recipe("source.txt", data={"path": "source.txt"}, model__context=64),
+}
+BATCHES = {
+    "first": (PLANTED, SOUND, write_data),
+    "second": (PLANTED_2, SOUND_2, write_second),
+    "third": (PLANTED_3, SOUND_3, write_third),
+}
 
 
 def codes_of(name: str, values: dict[str, Any]) -> list[str]:
     out = Path("runs") / "".join(sign if sign.isalnum() else "-" for sign in name)
     with contextlib.suppress(Diverged):
         gf.train(values, out=out, allow_leaks="not causal" in name, recheck=False, threads=1)
-    return [one.code for one in diagnosis_of(RunDirectory(out))]
+    return [one.code if one.tone == "warning" else f"{one.code} (note)" for one in diagnosis_of(RunDirectory(out))]
 
 
 def main(folder: Path, wanted: list[str], batch: str, file: Path | None) -> None:
@@ -248,12 +321,12 @@ def main(folder: Path, wanted: list[str], batch: str, file: Path | None) -> None
         if not wanted or name in wanted:
             found[name] = codes_of(name, values)
             print(f"{'planted' if name in faults else 'sound':8} {name:34} {', '.join(found[name]) or '-'}", flush=True)
-    planted = {name: set(codes) for name, codes in found.items() if name in faults}
+    planted = {name: {code.split(" ")[0] for code in codes} for name, codes in found.items() if name in faults}
     right = sum(bool(codes & faults[name][1]) for name, codes in planted.items())
-    warned = [name for name, codes in found.items() if name in sound and set(codes) - {"still-learning"}]
-    noted = [name for name, codes in found.items() if name in sound and codes == ["still-learning"]]
+    warned = [name for name, codes in found.items() if name in sound and any("(note)" not in code for code in codes)]
+    noted = [name for name, codes in found.items() if name in sound and codes and name not in warned]
     print(f"{right} of {len(planted)} planted faults got their code; of {len(found) - len(planted)} sound runs {len(warned)}")
-    print(f"got a warning ({', '.join(warned) or '-'}) and {len(noted)} the note still-learning ({', '.join(noted) or '-'}).")
+    print(f"got a warning ({', '.join(warned) or '-'}) and {len(noted)} only a note ({', '.join(noted) or '-'}).")
     if file is not None:
         file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

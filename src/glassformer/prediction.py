@@ -121,7 +121,7 @@ class Prediction:
 
     def as_answer(self, text: str) -> Answer:
         """What ``ask`` says of a text. Of several labels the confidence is that of all decisions together, and the alternatives
-        are single labels; a number has none."""
+        are single labels; a number has an interval instead."""
         every = sorted(self.probabilities.items(), key=lambda one: -one[1])
         if self.value is not None:
             return Answer(text, f"{self.value:.6g}", None, unlike=self.unlike, low=self.low, high=self.high)

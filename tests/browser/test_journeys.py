@@ -246,6 +246,31 @@ def test_ask(open_page, server, people, picture) -> None:
     picture(page, "ask")
 
 
+def test_a_number_comes_with_its_interval_and_nothing_to_abstain_from(open_page, server, folder, tmp_path) -> None:
+    texts = ["one two", "three", "two three", "one"]
+    rows = [f"{at % 7}.5\t{texts[at % 4]}" for at in range(80)]
+    (tmp_path / "rows.tsv").write_text("\n".join(["label\ttext", *rows]) + "\n", encoding="utf-8")
+    recipe = {
+        "data": {"path": str(tmp_path / "rows.tsv"), "text_column": "text", "label_column": "label"},
+        "tokenizer": {"kind": "word", "min_count": 1},
+        "model": {"width": 8, "layers": 1, "heads": 2, "context": 8, "causal": False, "head": "classifier"},
+        "objective": "regression",
+        "training": {"steps": 5, "batch_size": 8, "device": "cpu"},
+    }
+    (expected,) = train(recipe, out=folder / "numbers").ask(["one two"])
+    page = open_page()
+    page.goto(server.at("ask"))  # of all runs here, it alone answers
+    page.get_by_label("Questions").fill("one two")
+    page.get_by_role("button", name="Ask").click()
+    answer = page.get_by_role("article")
+    expect(answer).to_contain_text("90 % of such numbers: ")
+    low = float(answer.inner_text().split("such numbers: ")[1].split(" to ")[0])
+    assert low == pytest.approx(expected.low, rel=1e-2)
+    expect(page.get_by_label("Abstain")).to_have_count(0)
+    page.goto(server.at("translate"))
+    expect(page.get_by_text("No run of this folder translates.")).to_be_visible()
+
+
 def test_translate_and_see_which_word_reads_which(open_page, server, folder, picture) -> None:
     recipe = {
         "data": {"set": {"kind": "rewriting", "task": "copy", "pairs": 200, "held_out": 20, "length": 4}},

@@ -33,7 +33,9 @@ def test_json_is_the_contract() -> None:
 
 def test_lines_say_what_failed_what_passed_and_what_was_not_judged() -> None:
     lines = REPORT.lines()
-    assert lines[0].startswith("FAILED      causality: a leak from the future: the token at 3 changes the scores at 1 by 0.25")
+    assert lines[0].startswith(
+        "FAILED      causality: a leak from the future: another token at position 3 changes the scores at position 1 by 0.25"
+    )
     assert lines[0].endswith("It enters at blocks.0.merge.")
     assert lines[1:] == ["not asked   cache: it has none", "A note."]
     assert str(CheckReport("it", tested={"batch": "so"})).splitlines()[1].startswith("passed      batch: no score depends")
@@ -53,8 +55,8 @@ def test_every_law_has_a_sentence_with_both_positions(law: str) -> None:
 @pytest.mark.parametrize("law", PLACED)
 def test_a_sentence_says_what_was_measured(law: str) -> None:
     vectors = Finding(law, "here", 30, 17, 0.5, {"measured": "vectors before the head"})  # type: ignore[arg-type]
-    assert "the vectors before the head at 17" in vectors.sentence
-    assert "the scores at 17" in Finding(law, "here", 30, 17, 0.5, {}).sentence  # type: ignore[arg-type]
+    assert "the vectors before the head at position 17" in vectors.sentence
+    assert "the scores at position 17" in Finding(law, "here", 30, 17, 0.5, {}).sentence  # type: ignore[arg-type]
 
 
 def test_require_raises_with_exit_code_three() -> None:

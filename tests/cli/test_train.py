@@ -20,7 +20,9 @@ def test_a_run(cli, tiny_file, tmp_path) -> None:
     first, second = answer.out.splitlines()
     assert first == f"Run: {tmp_path / 'run'}"
     assert second.startswith("Validation loss ")
-    assert second.endswith(" nats per token at step 6.")
+    assert " nats per token at step 6. The best baseline, " in second
+    beside = RunDirectory(tmp_path / "run").read_state()["baselines"]
+    assert second.endswith(f"{min(beside, key=beside.get)}, has {min(beside.values()):.4f}.")  # a loss alone says little
     assert "Next: glassformer evaluate" in answer.err
 
 

@@ -63,7 +63,9 @@ def test_repeats_and_overlaps_name_an_example() -> None:
 
 
 def test_unknown_tokens_and_dropped_words() -> None:
-    assert notes.about_unknown(split("test", "abx?")) == ["2 of 4 tokens of test are UNK (50.00%)."]
+    assert notes.about_unknown(split("test", "abx?")) == [
+        "2 of 4 tokens of test are UNK (50.00%): the tokenizer does not know them."
+    ]
     assert notes.about_unknown(split("test", "ab")) == []
     assert notes.about_dropped(LETTERS) == []
     assert "1,234 of the rarest were dropped" in notes.about_dropped(WordTokenizer(["a"], dropped=1234))[0]

@@ -110,5 +110,15 @@ def test_points_stand_where_they_cost_and_reached() -> None:
     assert axes.xaxis.get_major_formatter()(2e9, 0) == "2G"
 
 
+def test_names_of_equal_points_stand_one_below_the_other() -> None:
+    """Three changes that cost and reach the same: their names were printed on top of each other."""
+    same = [CostPoint(f"change {at}", 110_000.0, 2.577 + at / 1e4) for at in range(3)]
+    figure = cost_against_quality([*same, CostPoint("cheaper", 106_000.0, 2.4)], cost="parameters", quality="loss")
+    figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in figure.axes[0].texts]
+    assert len(boxes) == 4
+    assert not any(one.overlaps(other) for at, one in enumerate(boxes) for other in boxes[:at])
+
+
 def test_it_can_be_drawn_with_one_point_and_strange_names() -> None:
     assert b"<svg" in to_bytes(cost_against_quality([CostPoint("$x_<&", 3.0, 1.0)], cost="seconds", quality="loss"))

@@ -107,6 +107,28 @@ def test_overfitting_says_since_when() -> None:
     assert codes(run(both_worse, validation)) == []
 
 
+def test_a_loss_that_rises_beside_an_accuracy_is_a_note() -> None:
+    """A classifier grows too sure: its loss rises, its answers get better, and the best checkpoint is a later one."""
+    validation = [2.0, 1.5, 1.4, 1.5, 1.7, 1.9, 2.0, 2.1, 2.2, 2.3]
+    rising = [0.5, 0.55, 0.6, 0.62, 0.64, 0.65, 0.66, 0.67, 0.69, 0.68]
+    (note,) = diagnose(run(falling(3.0, 0.2), validation, validation_accuracy=rising), Facts(metric=ACCURACY))
+    assert (note.code, note.tone, note.step) == ("overfitting", "note", 12)
+    worse = [0.5, 0.55, 0.6, 0.61, 0.58, 0.57, 0.56, 0.55, 0.55, 0.54]
+    (warning,) = diagnose(run(falling(3.0, 0.2), validation, validation_accuracy=worse), Facts(metric=ACCURACY))
+    assert (warning.code, warning.tone, warning.step) == ("overfitting", "warning", 12)
+    assert "step 16 " in warning.remedy  # the checkpoint is chosen by accuracy, whose best evaluation is the fourth
+
+
+def test_what_is_soon_as_good_as_a_guess_gets_no_larger_rate() -> None:
+    """Eight layers at 0.1: at once at the unigram's loss, and there for ever. Ten times the rate would not help."""
+    baselines = {"uniform": 2.996, "unigram": 2.5, "bigram": 2.0}
+    (stuck,) = diagnose(run(falling(3.0, 2.51), [2.52, 2.51] * 5), Facts(num_outputs=20, lr=0.1, baselines=baselines))
+    (slow,) = diagnose(run(falling(3.0, 2.7), falling(2.9, 2.7, 10)), Facts(num_outputs=20, lr=0.1, baselines=baselines))
+    assert (stuck.code, slow.code) == ("flat", "flat")
+    assert "try 0.01" in stuck.remedy
+    assert "try 1)" in slow.remedy
+
+
 def test_a_training_metric_is_compared_like_with_like() -> None:
     """With dropout the loss of the steps is above; where the training loss was measured without, that one is used."""
     validation = [2.0, 1.5, 1.4, 1.5, 1.7, 1.9, 2.0, 2.1, 2.2, 2.3]

@@ -168,7 +168,7 @@ def rare_hurt(documents: int, *, unwarned: bool) -> Study:
         hurt = rng.random(documents) < 0.01
         d = hurt - 0.01 + 0.002 * rng.standard_normal((8, 1)) + 0.01 * rng.standard_normal((8, documents))
         (one,) = judge(np.zeros((8, documents)), d)
-        warned = "do not exclude" in one.sentence and " that loses " in one.sentence
+        warned = "do not rule out that 1 in" in one.sentence and " is worse by " in one.sentence
         return one.verdict == "better" and not (unwarned and warned)
 
     return study

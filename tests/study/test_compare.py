@@ -63,7 +63,7 @@ class TestRealRuns:
     def test_what_was_said_before_the_first_run(self, done):
         _, said, _ = done
         assert said[0] == "training.lr=0.05 is left out: it is the same as the baseline."
-        assert "Power: with 6 seeds and 4 changes, 80 % of studies find a difference of" in said[1]
+        assert "Power: with 6 seeds and 4 changes, 80 % of studies find a true difference that is" in said[1]
 
     def test_cost_stands_beside_each_result(self, done):
         study, _, _ = done

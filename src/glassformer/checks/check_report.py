@@ -28,10 +28,10 @@ ABOUT: dict[Law, str] = {
     "cache": "reading in pieces with a cache gives the same as reading at once",
 }
 BROKEN: dict[Law, str] = {
-    "causality": "a leak from the future: the token at {source} changes {measured}",
-    "batch": "a leak from other rows: the token at {source} of another row changes {measured}",
+    "causality": "a leak from the future: another token at position {source} changes {measured}",
+    "batch": "a leak from other rows: another token at position {source} of another row changes {measured}",
     "state": "state between calls: what an earlier call read changes {measured}",
-    "padding": "padding matters: the hidden token at {source} changes {measured}",
+    "padding": "padding matters: another hidden token at position {source} changes {measured}",
     "labels": "the target is seen: with each target in turn at {source}, {measured} do not come from one distribution; they "
     "miss it",
     "cache": "the cache matters: continuing from position {source} with a cache, {measured} change",
@@ -62,7 +62,7 @@ class Finding:
         how = f"by {self.size:.3g} ({self.example.get('mode', 'evaluation')} mode, {self.example.get('precision', 'float64')})"
         if self.law == "path":
             return f"path: {self.where} differs from the plain one: its {measured} {how}."
-        what = BROKEN[self.law].format(source=self.from_position, measured=f"the {measured} at {self.to_position}")
+        what = BROKEN[self.law].format(source=self.from_position, measured=f"the {measured} at position {self.to_position}")
         return f"{self.law}: {what} {how}. It enters at {self.where}."
 
 

@@ -123,14 +123,18 @@ def _launched(processes: str, place: Place | None) -> bool:
 
 
 def _print_result(run: Run) -> None:
-    """Where the run is, its last validation figure, and what one may do with it."""
+    """Where the run is, its last validation figure beside the best baseline, and what one may do with it."""
+    from glassformer.runs.overview import best_baseline
+
     summary = run.summary()
     metric = run.recipe.objective.metric(summary["metric"])
     value = summary[metric.recorded]
     out().print(f"Run: {run.folder}", markup=False)
     if value is not None:
+        beside = best_baseline(run.directory.read_state().get("baselines"), metric)
+        than = f" The best baseline, {beside['name']}, has {beside['value']:.4f}." if beside else ""
         mark = f" TAINTED: {run.tainted}" if run.tainted else ""
-        out().print(f"Validation {metric.name} {value:.4f} {metric.unit} at step {summary['step']}.{mark}", markup=False)
+        out().print(f"Validation {metric.name} {value:.4f} {metric.unit} at step {summary['step']}.{than}{mark}", markup=False)
     for finding in run.diagnosis():
         out().print(f"{'Warning' if finding.tone == 'warning' else 'Note'} [{finding.code}]: {finding}", markup=False)
     words = shlex.quote(str(run.folder)) + plugin_flags()

@@ -457,9 +457,9 @@ def about_overlap(train: TokenSplit, split: TokenSplit, again: Duplicates, near:
     if near is not None and near.pairs:
         there, here, similarity = min(near.pairs, key=lambda pair: pair[2])
         found.append(
-            f"{near.count:,} of {split.num_documents:,} documents of {split.name} share at least {SIMILAR:.0%} of their runs "
-            f"of {SHINGLE} tokens with one of train, for example {split.where(there)} with {train.where(here)} "
-            f"({similarity:.0%}): near-duplicates."
+            f"{near.count:,} of {split.num_documents:,} documents of {split.name} are near-duplicates of one of train: they "
+            f"share at least {SIMILAR:.0%} of their pieces of {SHINGLE} tokens, for example {split.where(there)} with "
+            f"{train.where(here)} ({similarity:.0%})."
         )
     return found
 
@@ -467,7 +467,11 @@ def about_overlap(train: TokenSplit, split: TokenSplit, again: Duplicates, near:
 def about_unknown(split: TokenSplit) -> list[str]:
     if not split.unknown_tokens:
         return []
-    return [f"{split.unknown_tokens:,} of {split.num_tokens:,} tokens of {split.name} are UNK ({split.unknown_share:.2%})."]
+    are = "is" if split.unknown_tokens == 1 else "are"
+    return [
+        f"{split.unknown_tokens:,} of {split.num_tokens:,} tokens of {split.name} {are} UNK ({split.unknown_share:.2%}): the "
+        "tokenizer does not know them."
+    ]
 
 
 def about_dropped(tokenizer: Tokenizer) -> list[str]:

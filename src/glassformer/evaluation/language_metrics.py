@@ -327,8 +327,8 @@ def _about_unknown(losses: DocumentLosses) -> str | None:
     if not unknown:
         return None
     return (
-        f"{_percent(unknown / tokens)} of the predicted tokens are UNK, which is easier to guess than the word it hides: "
-        "compare perplexities only with models of the same vocabulary."
+        f"{_percent(unknown / tokens)} of the predicted tokens are UNK, which stands for what training never saw and is easier "
+        "to guess: compare perplexities only with models of the same vocabulary."
     )
 
 
@@ -403,7 +403,7 @@ def _share(documents: DocumentLosses) -> Estimate:
 def _why_no_bytes(documents: DocumentLosses) -> str:
     unknown, tokens = int(documents.unknown.sum()), int(documents.tokens.sum())
     if unknown:
-        return f"{_percent(unknown / tokens)} of the tokens are UNK, which stands for no certain number of bytes"
+        return f"{_percent(unknown / tokens)} of the tokens are UNK, whose bytes are not known"
     return "this tokenizer does not say how many bytes a token stands for"
 
 

@@ -154,6 +154,29 @@ class CostPoint:
     high: float | None = None
 
 
+NAME = 9.0
+"""Points: the height of a point's name."""
+
+
+def _names_apart(axes: Axes, points: Sequence[CostPoint]) -> list[float]:
+    """How far above its point each name stands, so that the names of neighbours are one below the other, the first on top."""
+    axes.autoscale_view()  # the limits that the points will have
+    pixel = 72.0 / axes.figure.dpi
+    at = [(x * pixel, y * pixel) for x, y in axes.transData.transform([(point.cost, point.value) for point in points])]
+    heights: list[float] = []
+    for number, (x, y) in enumerate(at):
+        near = [
+            heights[other]
+            for other, (x_other, _) in enumerate(at[:number])
+            if abs(x - x_other) < 0.6 * NAME * max(len(points[number].name), len(points[other].name))
+        ]
+        height = y + 4.0
+        while any(abs(height - taken) < 1.4 * NAME for taken in near):
+            height -= 0.2 * NAME
+        heights.append(height)
+    return [height - y for height, (_, y) in zip(heights, at)]
+
+
 def cost_against_quality(points: Sequence[CostPoint], *, cost: str, quality: str) -> Figure:
     """Cost to the right, quality upwards as it is; the first point is the one the others are compared with."""
     with styled():
@@ -163,10 +186,12 @@ def cost_against_quality(points: Sequence[CostPoint], *, cost: str, quality: str
             if point.low is not None and point.high is not None:
                 axes.plot([point.cost, point.cost], [point.low, point.high], color=color, linewidth=2.0, alpha=0.6)
             axes.plot(point.cost, point.value, marker="D" if index == 0 else "o", markersize=6.5, color=color)
-            axes.annotate(
-                point.name, (point.cost, point.value), xytext=(7, 4), textcoords="offset points", color=color, fontsize=9.0
-            )
         axes.margins(x=0.25, y=0.15)  # room for the names
+        raised_by = _names_apart(axes, points)
+        for index, (point, raised) in enumerate(zip(points, raised_by)):
+            color = INK if index == 0 else PALETTE[(index - 1) % len(PALETTE)]
+            place, beside = (point.cost, point.value), (7.0, raised)
+            axes.annotate(point.name, place, xytext=beside, textcoords="offset points", color=color, fontsize=NAME)
         axes.set(xlabel=cost, ylabel=quality)
         axes.xaxis.set_major_formatter(lambda value, _: short_number(value))
         return figure

@@ -136,7 +136,9 @@ def diagnose(records: Sequence[Mapping[str, Any]], facts: Facts) -> list[Finding
     collapsed = _one_class(records, facts)
     constant = _constant(facts)
     worse = _worse_than_uniform(min(end, last), facts)
-    trend = _overfitting(validation, _series(records, TRAIN + "loss") or train, start) or _still_learning(validation, facts)
+    judged = _series(records, facts.metric.recorded)
+    fitted = _series(records, TRAIN + "loss") or train
+    trend = _overfitting(validation, fitted, start, judged, facts.metric) or _still_learning(validation, facts)
     flat = _flat(start, min(end, last), facts) or (_a_guess(records, facts) if trend is None else None)
     flat = flat if worse is None and collapsed is None else None
     if constant is not None:
@@ -223,7 +225,7 @@ def _unstable(train: Sequence[tuple[int, float]], facts: Facts) -> Finding | Non
     return Finding(
         "unstable",
         "Training is unstable.",
-        f"Around step {at:,} the training loss was {means.max():.3f}, far above the {start:.3f} where it began.",
+        f"Around step {at:,} the training loss was {means.max():.3f}, far above the {start:.3f} that it began with.",
         f"Try {_smaller(facts.lr)}, a longer warm-up (training.schedule.warmup) or training.clip: 1.0.",
         step=at,
     )
@@ -232,7 +234,7 @@ def _unstable(train: Sequence[tuple[int, float]], facts: Facts) -> Finding | Non
 def _flat(start: float, end: float, facts: Facts) -> Finding | None:
     if start - end >= FLAT * start:
         return None
-    return _learned_nothing(f"The loss went from {start:.3f} to {end:.3f} in all its steps.", facts)
+    return _learned_nothing(f"In all its steps the loss only went from {start:.3f} to {end:.3f}.", facts)
 
 
 def _a_guess(records: Sequence[Mapping[str, Any]], facts: Facts) -> Finding | None:
@@ -245,17 +247,20 @@ def _a_guess(records: Sequence[Mapping[str, Any]], facts: Facts) -> Finding | No
     if best < guess:
         return None
     sign = f"Its best validation {facts.metric.name} is {best:.3f}; the baseline {name}, which reads nothing, has {guess:.3f}."
-    return _learned_nothing(sign, facts)
+    early = values[: max(1, len(values) // 2)]
+    stuck = min(value for _, value in early) <= (1.0 + FLAT) * guess
+    return _learned_nothing(sign, facts, stuck=stuck)
 
 
-def _learned_nothing(sign: str, facts: Facts) -> Finding:
+def _learned_nothing(sign: str, facts: Facts, *, stuck: bool = False) -> Finding:
+    """``stuck``: it soon was as good as the guess, and stayed there: the rate was not too small, but may be too large."""
     rate = "a larger training.lr" if facts.lr is None else f"a larger training.lr (it is {facts.lr:g}; try {10 * facts.lr:g})"
     return Finding(
         "flat",
-        "It has learned nothing.",
+        "It has learned nothing from what it reads." if stuck else "It has learned nothing.",
         sign,
-        f"Try {rate} or more steps; if that changes nothing, look whether inputs and targets belong together: "
-        "`glassformer data show RECIPE`.",
+        f"Try {f'{_smaller(facts.lr)}, or a warm-up' if stuck else f'{rate} or more steps'}; if that changes nothing, look "
+        "whether inputs and targets belong together: `glassformer data show RECIPE`.",
     )
 
 
@@ -270,8 +275,9 @@ def _one_class(records: Sequence[Mapping[str, Any]], facts: Facts) -> Finding | 
     return Finding(
         "one-class",
         f"It predicts one class ({named}) for every validation text.",
-        f"So it has been since the evaluation at step {since}: its accuracy is the share of that class.",
-        f"Try {_smaller(facts.lr)} or a warm-up; if the classes are very uneven, more texts of the rare ones.",
+        f"It has done so since step {since:,}, so its accuracy is just the share of that class.",
+        f"Try {_smaller(facts.lr)} or a warm-up. Look whether what tells the classes apart is read at all: a text longer than "
+        "model.context is cut. If the classes are very uneven, it needs more texts of the rare ones.",
         step=since,
     )
 
@@ -287,7 +293,7 @@ def _same_text(facts: Facts) -> Finding | None:
     return Finding(
         "same-text",
         "Validation measures memory: most of it was trained on.",
-        f"{facts.overlap:.0%} of the validation data also stand in the training data, word for word.",
+        f"{facts.overlap:.0%} of the validation data is in the training data too, word for word.",
         "Hold out other text (data.validation: FILE), or remove the copies before splitting.",
     )
 
@@ -305,13 +311,20 @@ def _too_good(records: Sequence[Mapping[str, Any]], last: float, facts: Facts) -
     return Finding(
         "too-good",
         "It is better than natural text allows.",
-        f"Its {facts.metric.name} is {last:.3f}, a {best / max(last, 1e-9):.0f}th of the {name} baseline's {best:.3f}: it "
-        "sees what it predicts, or the text repeats itself.",
+        f"Its {facts.metric.name} is {last:.3f}; the best baseline, {name}, has {best:.3f}. Either it sees what it predicts, "
+        "or the text repeats itself.",
         f"{why} If the text is made by a rule, all is well.",
     )
 
 
-def _overfitting(validation: Sequence[tuple[int, float]], train: Sequence[tuple[int, float]], start: float) -> Finding | None:
+def _overfitting(
+    validation: Sequence[tuple[int, float]],
+    train: Sequence[tuple[int, float]],
+    start: float,
+    judged: Sequence[tuple[int, float]] = (),
+    metric: Metric = LOSS,
+) -> Finding | None:
+    """``judged``: of a classifier, the metric by which its checkpoint is chosen; it may rise while the loss rises too."""
     if len(validation) < FEWEST:
         return None
     values = [value for _, value in validation]
@@ -324,12 +337,25 @@ def _overfitting(validation: Sequence[tuple[int, float]], train: Sequence[tuple[
     then, now = sum(around) / len(around), _mean_of_last(train)
     if now >= then:  # both got worse: that is no overfitting
         return None
+    sign = f"The validation loss rose from {best:.3f} to {last:.3f} while the training loss fell from {then:.3f} to {now:.3f}"
+    found = dict(judged)
+    if metric.answers and since in found and found[max(found)] - found[since] > LEARNING:
+        return Finding(
+            "overfitting",
+            f"Since step {since:,} it has grown too sure of itself, though its {metric.name} still rose.",
+            f"{sign}; its {metric.name} rose from {found[since]:.1%} to {found[max(found)]:.1%}.",
+            "If only the answers matter, all is well. If their probabilities matter, train shorter, on more text, or with "
+            "model.dropout.",
+            tone="note",
+            step=since,
+        )
+    kept = metric.best(found) if found else since
     return Finding(
         "overfitting",
-        f"It overfits since step {since:,}.",
-        f"The validation loss rose from {best:.3f} to {last:.3f} while the training loss fell from {then:.3f} to {now:.3f}.",
-        f"The best checkpoint is that of step {since:,} (`--checkpoint best`, with checkpoint.best: true). Train shorter, on "
-        "more text, with model.dropout or a smaller model.",
+        f"It has overfitted since step {since:,}.",
+        f"{sign}.",
+        f"The best checkpoint is that of step {kept:,} (`--checkpoint best`, if the recipe has checkpoint.best: true). Train "
+        "shorter, on more text, with model.dropout, or a smaller model.",
         step=since,
     )
 
@@ -338,14 +364,14 @@ def _still_learning(validation: Sequence[tuple[int, float]], facts: Facts) -> Fi
     if len(validation) < FEWEST or facts.status != "finished":
         return None
     values = [value for _, value in validation]
-    third = values[-1 - max(2, len(values) // 3)]
+    since, third = validation[-1 - max(2, len(values) // 3)]
     gained, ever = third - values[-1], max(values) - values[-1]
     if values[-1] > min(values) or gained <= LEARNING * abs(values[-1]) or gained <= OF_ALL * ever:
         return None
     return Finding(
         "still-learning",
         "It was still learning when training ended.",
-        f"The validation loss fell from {third:.3f} to {values[-1]:.3f} in the last third of its evaluations.",
-        "Train longer: a new run with more training.steps (its schedule then ends later), or --resume with a larger number.",
+        f"The validation loss fell from {third:.3f} at step {since:,} to {values[-1]:.3f} at step {validation[-1][0]:,}.",
+        "Train a new run with more training.steps. (--resume with more steps works too, but the learning rate may jump there.)",
         tone="note",
     )

@@ -101,6 +101,7 @@ class RunTable:
         except (RunError, OSError, TypeError, ValueError, KeyError, AttributeError):  # a damaged run does not hide the others
             progress, recipe = {"status": "damaged"}, None
         finite = isinstance(value, int | float) and math.isfinite(value)
+        can = {} if recipe is None else abilities_of(recipe)
         row = {
             "name": _name(run, self.folder),
             "folder": str(run.root),
@@ -113,9 +114,7 @@ class RunTable:
             "data": None if recipe is None else data_name(recipe),
             "curve": list(curve),
             "changed": _changed(run),
-            "generates": recipe is not None and abilities_of(recipe)["generates"],
-            "answers": recipe is not None and abilities_of(recipe)["answers"],
-            "abstains": recipe is not None and abilities_of(recipe)["abstains"],
+            **{what: bool(can.get(what)) for what in ("generates", "answers", "abstains", "translates")},
             "notes": list(notes),
             "tainted": facts.get("tainted", False),
             "ancestry": list(facts.get("ancestry", [])),

@@ -325,7 +325,7 @@ def test_the_power_sentence_tells_what_can_be_seen():
     assert (
         plan(seeds=8)
         .power_sentence()
-        .startswith("Power: with 8 seeds and 1 change, 80 % of studies find a difference of 1.2 times")
+        .startswith("Power: with 8 seeds and 1 change, 80 % of studies find a true difference that is 1.2 times")
     )
     assert (
         plan(max_seeds=16, changes=list(TestTrials.changes))

@@ -80,7 +80,7 @@ def test_a_difference_comes_in_its_unit_with_what_is_not_excluded():
     assert sentence.startswith(
         "rotary positions is better, by more than your margin of 0.02: loss 2.281 -> 1.881, lower by 0.400 nats"
     )
-    assert "bad runs, up to 31 in 100" in sentence
+    assert "up to 31 in 100 runs go badly" in sentence
     assert "deviation" not in sentence
 
 

@@ -305,9 +305,9 @@ class Labels(SplitRows[Row, LabelledTexts]):
             if near.pairs:
                 there, here, similarity = min(near.pairs, key=lambda pair: pair[2])
                 found.append(
-                    f"{near.count} of the {len(split)} {name} texts share at least {SIMILAR:.0%} of their runs of {SHINGLE} "
-                    f"characters with a training text, for example {split.ids[there]} with {self._splits['train'].ids[here]} "
-                    f"({similarity:.0%}): near-duplicates."
+                    f"{near.count} of the {len(split)} {name} texts are near-duplicates of a training text: they share "
+                    f"at least {SIMILAR:.0%} of their pieces of {SHINGLE} characters, for example {split.ids[there]} with "
+                    f"{self._splits['train'].ids[here]} ({similarity:.0%})."
                 )
         if self.target != "number":
             found += self._doubtful_labels()

@@ -80,7 +80,7 @@ export function drawWalk(home, data, choose = null) {
     if (choose) { word.type = "button"; word.setAttribute("aria-pressed", at === data.position); word.addEventListener("click", () => choose(at)); }
     text.append(word);
   });
-  home.append(text, made("p", "about", `Token ${data.position + 1} of ${data.tokens.length} on its way. Every number is the model's own: blue is below zero, orange above, pale near zero. Point at a cell for its value. Beside a title: the tensor's shape; in the code, the last letters of a name are its axes (B text of the batch, T or S token, D width, H head, E width of a head).`));
+  home.append(text, made("p", "about", `Token ${data.position + 1} of ${data.tokens.length} on its way. Every number is the model's own: blue is below zero, orange above, faint near zero. Point at a cell for its value. Beside a title: the tensor's shape; in the code, the last letters of a name are its axes (B text of the batch, T or S token, D width, H head, E width of a head).`));
   let layer = null, place = home, number = 0;
   data.steps.forEach((step) => {
     if (step.layer !== layer) {

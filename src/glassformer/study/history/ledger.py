@@ -185,9 +185,13 @@ class Earlier:
             seeds = len(self.rows()[0])
             known = {label for one in self.pooled for label in one.labels[: one.runs]}
             joined = f"{seeds} earlier seeds are analysed with its own" if seeds else "only its own seeds are analysed"
-            joined += f", at {100 * study_share(self.number):.2g} % of alpha"
+            joined += f", and it may spend {100 * study_share(self.number):.2g} % of the chance of a false alarm"
             joined = "none of its seeds is new, so it adds nothing" if known >= {*self.labels} else joined
             sentences.append(f"Study {self.number} of this question, after {names}: {joined}.")
+            if seeds:
+                sentences.append(
+                    "The means of this verdict are over all these seeds, those of the table over this study's own."
+                )
         if first is not None and first != margin:
             sentences.append(f"The margin of the first study, {first:g}, stands; {margin:g} is exploratory.")
         return sentences

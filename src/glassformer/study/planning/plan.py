@@ -418,8 +418,9 @@ class StudyPlan(Config):
         power, seeds = ("80 %", "") if len(looks) == 1 else ("75 %", "up to ")
         changes = "1 change" if count == 1 else f"{count} changes"
         return (
-            f"Power: with {seeds}{looks[-1]} seeds and {changes}, {power} of studies find a difference of "
-            f"{detectable(looks[-1], count, self.alpha):.2g} times the spread of the paired differences between seeds."
+            f"Power: with {seeds}{looks[-1]} seeds and {changes}, {power} of studies find a true difference that is "
+            f"{detectable(looks[-1], count, self.alpha):.2g} times as large as its scatter from seed to seed; a smaller one is "
+            "found less often."
         )
 
 

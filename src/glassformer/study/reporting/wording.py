@@ -321,19 +321,18 @@ class Explanation:
 
     def _not_excluded(self) -> list[str]:
         """For a decided change, which bad runs and which rare documents so few seeds and documents may have missed."""
-        e, parts = self.evidence, []
+        e, sentences = self.evidence, []
         if self.word not in ("better", "worse", "same"):
             return []
         if self.word != "worse":
-            parts.append(f"bad runs, up to {100 * e.bad_runs_missed:.0f} in 100")
+            sentences.append(f"{e.seeds} seeds do not rule out that up to {100 * e.bad_runs_missed:.0f} in 100 runs go badly.")
         size = max(abs(e.difference.value or 0.0), e.margin) if self.word == "same" else abs(e.difference.value or 0.0)
         missed = e.missed_documents(size)
         if missed is not None and 0.0 < missed[1] <= LARGEST_LOSS:
-            parts.append(
-                f"1 in {missed[0]} {e.unit} that {'gains' if self.word == 'worse' else 'loses'} "
-                f"{amount(missed[1], e.metric, missed[1])}"
-            )
-        return [f"{e.seeds} seeds and {e.documents} {e.unit} do not exclude: {'; '.join(parts)}."] if parts else []
+            other = "better" if self.word == "worse" else "worse"
+            size_text = amount(missed[1], e.metric, missed[1])
+            sentences.append(f"{e.documents} {e.unit} do not rule out that 1 in {missed[0]} is {other} by {size_text}.")
+        return sentences
 
     def _about_the_data(self) -> list[str]:
         e, caveats = self.evidence, []

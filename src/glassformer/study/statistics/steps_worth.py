@@ -22,7 +22,7 @@ CURVE_FROM = 0.5
 FARTHEST = 1.0
 """Doublings of steps beyond the ruler's ends for which a figure is still given: a line through two or five points is trusted
 no farther. The own curve ends at the baseline's steps, so by it every gain is such an extrapolation."""
-BEYOND = ", beyond what the baseline's own curve can show"
+BEYOND = "; the baseline's own curve does not show how many"
 STEEP_ENOUGH = 3.0
 """The slope must be so many standard errors from 0; a flat baseline gains nothing from steps, and the ratio means nothing."""
 
@@ -73,7 +73,7 @@ class Ruler:
         if gain.value is None:
             return gain
         if not self.usable:
-            return Estimate(None, reason="the ruler is too flat or too noisy: the baseline's gain from more steps is not known")
+            return Estimate(None, reason="an unknown number of steps: the baseline's curve is too flat or too noisy to tell")
         value = gain.value / self.per_doubling
         low, high = float(self._doublings[0]) - FARTHEST, float(self._doublings[-1]) + FARTHEST
         if value > high:
@@ -107,7 +107,7 @@ class StepsWorth:
     @property
     def sentence(self) -> str:
         if self.more_steps.value is None:
-            return f"{self.variant}, worth in steps: {self.more_steps.reason}."
+            return f"{self.variant} is worth {self.more_steps.reason}."
         by = "runs of the baseline with other numbers of steps" if self.whole_runs else "the baseline's own curve"
         said = f"{self.variant} is worth {_percent(self.more_steps, 'steps')}, by {by}"
         if self.at_equal_time.value is not None:

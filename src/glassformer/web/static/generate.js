@@ -4,7 +4,7 @@ import { chooseRun } from "/static/chooser.js";
 import { field, fill, h, percent, problem, sendWithCtrlEnter, visible } from "/static/dom.js";
 
 export async function show(page, here) {
-  const chosen = await chooseRun(page, "generate", "Generate", here, "The model writes on. The same seed gives the same text.", (row) => row.generates);
+  const chosen = await chooseRun(page, "generate", "Generate", here, "The model writes on. The same seed gives the same text.", (row) => row.generates, "writes text");
   if (!chosen) return null;
   const input = (type, value, more = {}) => h("input", { type, value, ...more });
   const prompt = h("textarea", { rows: 3 }, "");

@@ -67,7 +67,7 @@ export async function show(page, { name }) {
   // What the run can do, what is most often wanted first.
   function parts() {
     const can = run.abilities || {};
-    return [["look", "Look", true], ["generate", "Generate", can.generates], ["ask", ["labels", "multilabel", "regression"].includes(can.objective) ? "Classify" : "Ask", can.answers], ["translate", "Translate", can.translates], ["walk", "Walk through", true], ["tokens", "Tokens", true]].filter(([, , fits]) => fits);
+    return [["look", "Look", true], ["generate", "Generate", can.generates], ["ask", { labels: "Classify", multilabel: "Classify", regression: "Predict" }[can.objective] || "Ask", can.answers], ["translate", "Translate", can.translates], ["walk", "Walk through", true], ["tokens", "Tokens", true]].filter(([, , fits]) => fits);
   }
   function verdict() {
     const value = run[`validation_${run.metric}`];

@@ -2,10 +2,10 @@
 import { link } from "/static/app.js";
 import { post } from "/static/api.js";
 import { chooseRun } from "/static/chooser.js";
-import { field, fill, h, loading, problem } from "/static/dom.js";
+import { field, fill, h, loading, problem, sendWithCtrlEnter } from "/static/dom.js";
 
 export async function show(page, here) {
-  const chosen = await chooseRun(page, "translate", "Translate", here, "One text per line. More beams search longer and also show what came second.");
+  const chosen = await chooseRun(page, "translate", "Translate", here, "One text per line. More beams search longer and also show what came second.", (row) => row.translates, "translates");
   if (!chosen) return null;
   const text = h("textarea", { rows: 3, placeholder: "One text per line" }, here.words.get("text") || "");
   const beams = h("input", { type: "number", min: 1, max: 100, value: "4" });
@@ -25,5 +25,6 @@ export async function show(page, here) {
     } catch (error) { if (mine === turn) fill(found, problem(error)); }
   }
   page.append(h("form", { class: "form", onsubmit: translate }, field("Texts", text), field("Beams", beams), h("p", {}, h("button", {}, "Translate"))), found);
+  sendWithCtrlEnter(text);
   return null;
 }
