@@ -125,6 +125,15 @@ def test_the_cost_is_that_of_the_built_network() -> None:
     assert cost.activation_bytes > 0
 
 
+def test_the_cost_of_what_has_nothing_to_train() -> None:
+    class Constant(nn.Module):
+        def forward(self, ids: Tensor) -> Any:
+            return torch.zeros(*ids.shape, V)
+
+    cost = config(Constant).cost(V, batch=3)
+    assert (cost.parameters, cost.forward_flops, cost.step_flops) == (0, 0, 0)
+
+
 def test_causality_is_judged_by_the_plain_call() -> None:
     class Reversed(Table):
         def forward(self, ids: Tensor) -> Any:

@@ -119,7 +119,8 @@ def measured_cost(config: NetworkConfig, vocabulary: int, *, outputs: int | None
     with by_definition(network), FlopCounterMode(display=False) as counter:
         scores = network(ids_1T)
         forward = _by_module(counter)
-        scores.float().logsumexp(-1).sum().backward()
+        if scores.requires_grad:
+            scores.float().logsumexp(-1).sum().backward()
         both = _by_module(counter)
     parts, counted = list[PartCost](), set[int]()
     for name, child in network.module.named_children():
