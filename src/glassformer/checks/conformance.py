@@ -6,7 +6,8 @@
 
 A case builds a tiny model around the variant (no two sizes equal) and raises ``CheckFailed`` when the variant violates a
 requirement or its own declarations. One example after another meets every requirement alone; then the variant is paired with
-every kind of positions (or mixer) that it declares to fit, and with lists, each in a decoder and in an encoder.
+every kind of positions (or mixer) that it declares to fit, a block with a feed-forward that reads earlier tokens, and all with
+lists; each in a decoder and in an encoder.
 """
 
 from __future__ import annotations
@@ -201,6 +202,8 @@ def paired(path: str, name: str) -> Iterator[VariantExample]:
     if path == "model.positions":
         acts = POSITIONS.get(name).applies_to
         partners = [{"mixer": mixer} for mixer in MIXERS.names() if acts in MIXERS.get(mixer).accepts_positions]
+    if path == "model.block":
+        partners.append({"feedforward": "convolved"})  # which needs the mask and a cache, where most need the vectors alone
     if path == CROSS_SLOT:
         partners += [{"block": "post"}, {"positions": "t5", "stack": "shared"}]
     settings = Slot.every[path].get(name).examples[0]
