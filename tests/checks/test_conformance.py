@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 import pytest
@@ -250,6 +250,26 @@ def test_what_is_declared_untrained_must_get_no_gradient() -> None:
             return {"values.weight": slice(0, 2)}
 
     assert "is declared untrained, but a gradient reaches it" in failures(Trained)["gradients"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "reduced", "found"),
+    [(("size",), Tensor.sum, set()), ((), Tensor.sum, {"own losses"}), (("size",), Tensor.mean, {"own losses"})],
+)
+def test_own_losses_are_declared_sums(declared: tuple[str, ...], reduced: Callable[[Tensor], Tensor], found: set[str]) -> None:
+    class Sized(Values):
+        def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: KVCache | None) -> Tensor:
+            z_BHTE = super().forward(x_BTD, context, positions, cache)
+            context.add_loss("size", reduced(z_BHTE.square()), weight=1.0)
+            return z_BHTE
+
+    class SizedConfig(Honest):
+        """Adds a loss."""
+
+        own_losses: ClassVar[tuple[str, ...]] = declared
+        module = Sized
+
+    assert set(failures(SizedConfig)) == found
 
 
 def test_wrong_shape() -> None:
