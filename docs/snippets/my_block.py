@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from glassformer.model.dropout import Dropout
-from glassformer.model.slots import BLOCKS, Block, BlockConfig
+from glassformer.model.slots import BLOCKS, Block, BlockConfig, feed
 from glassformer.model.tap import STREAM, Tap
 
 
@@ -33,4 +33,5 @@ class Scaled(Block):
     def forward(self, x, attention_context, positions, cache):
         masks = attention_context.dropout_masks
         x = x + self.a * self.dropout(self.attn(self.ln_1(x), attention_context, positions, cache), masks)
-        return self.after(x + self.b * self.dropout(self.mlp(self.ln_2(x)), masks))
+        changed = feed(self.mlp, self.ln_2(x), attention_context, cache)
+        return self.after(x + self.b * self.dropout(changed, masks))

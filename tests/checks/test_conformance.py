@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 import pytest
@@ -16,17 +16,30 @@ from glassformer.foundation.registry import Slot
 from glassformer.model.attention import split_heads
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
-from glassformer.model.kv_cache import KVCache
-from glassformer.model.slots import MERGES, MIXERS, POSITIONS, Merge, MergeConfig, Mixer, MixerConfig, Positions
-from glassformer.model.tap import Tap
+from glassformer.model.kv_cache import KVCache, LayerCache
+from glassformer.model.slots import (
+    BLOCKS,
+    MERGES,
+    MIXERS,
+    POSITIONS,
+    Block,
+    BlockConfig,
+    LayerParts,
+    Merge,
+    MergeConfig,
+    Mixer,
+    MixerConfig,
+    Positions,
+)
+from glassformer.model.tap import STREAM, Tap
 
 
 @pytest.fixture(autouse=True)
 def _forget_variants() -> Iterator[None]:
     """Variants of these tests are gone afterwards."""
-    for slot in (MIXERS, MERGES):
+    for slot in (MIXERS, MERGES, BLOCKS):
         slot.names()
-    before = {slot: dict(slot._variants) for slot in (MIXERS, MERGES)}
+    before = {slot: dict(slot._variants) for slot in (MIXERS, MERGES, BLOCKS)}
     yield
     for slot, variants in before.items():
         slot._variants.clear()
@@ -147,6 +160,35 @@ def test_positions_that_are_declared_and_crash() -> None:
     assert all("with positions=rotary" in name and name.endswith("together") for name in found)
 
 
+def test_a_block_that_calls_its_feedforward_with_vectors_alone() -> None:
+    """With most feed-forwards that is enough; with one that reads the mask and a cache it is not."""
+
+    class Hasty(Block):
+        def __init__(self, make: LayerParts) -> None:
+            super().__init__()
+            self.attention, self.feedforward = make.attention(), make.feedforward()
+            self.norms, self.after = nn.ModuleList([make.norm(), make.norm()]), Tap(STREAM)
+
+        def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: LayerCache | None) -> Tensor:
+            x_BTD = x_BTD + self.attention(self.norms[0](x_BTD), context, positions, cache)
+            changed_BTD: Tensor = self.feedforward(self.norms[1](x_BTD))
+            return self.after(x_BTD + changed_BTD)
+
+    class HastyConfig(BlockConfig):
+        """A block for this test."""
+
+        norm_at_end: ClassVar[bool] = True
+
+        def build(self, dims: Dims, make: LayerParts) -> Block:
+            return Hasty(make)
+
+    BLOCKS.variant("for_tests")(HastyConfig)
+    assert set(conform("model.block", "for_tests")) == {
+        "model.block=for_tests with feedforward=convolved-together",
+        "model.block=for_tests with feedforward=convolved in an encoder-together",
+    }
+
+
 def test_what_leaks_in_a_list_alone() -> None:
     class Last(Values):
         """Honest in the first layer, and not after it."""
@@ -208,6 +250,26 @@ def test_what_is_declared_untrained_must_get_no_gradient() -> None:
             return {"values.weight": slice(0, 2)}
 
     assert "is declared untrained, but a gradient reaches it" in failures(Trained)["gradients"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "reduced", "found"),
+    [(("size",), Tensor.sum, set()), ((), Tensor.sum, {"own losses"}), (("size",), Tensor.mean, {"own losses"})],
+)
+def test_own_losses_are_declared_sums(declared: tuple[str, ...], reduced: Callable[[Tensor], Tensor], found: set[str]) -> None:
+    class Sized(Values):
+        def forward(self, x_BTD: Tensor, context: AttentionContext, positions: Positions, cache: KVCache | None) -> Tensor:
+            z_BHTE = super().forward(x_BTD, context, positions, cache)
+            context.add_loss("size", reduced(z_BHTE.square()), weight=1.0)
+            return z_BHTE
+
+    class SizedConfig(Honest):
+        """Adds a loss."""
+
+        own_losses: ClassVar[tuple[str, ...]] = declared
+        module = Sized
+
+    assert set(failures(SizedConfig)) == found
 
 
 def test_wrong_shape() -> None:

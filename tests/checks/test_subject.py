@@ -82,6 +82,7 @@ def test_scores_are_found_in_what_models_give() -> None:
 
     assert scores_in(Output()) is not None
     assert scores_in((scores, "state")).shape == (2, 3, 4)
+    assert scores_in({"loss": 0.0, "logits": scores}).shape == (2, 3, 4)
     assert scores_in(torch.zeros(2, 3, 4, 5)).shape == (2, 3, 20)
     for wrong in ("text", torch.zeros(2, 3, dtype=torch.long)):
         with refused(UsageError, "no-scores"):

@@ -78,6 +78,15 @@ def test_scores_may_be_the_first_of_several() -> None:
     assert network(Linear)(torch.zeros(2, 3, dtype=torch.long)).shape == (2, 3, V)
 
 
+def test_scores_may_stand_in_a_dict() -> None:
+    class Named(Table):
+        def forward(self, ids: Tensor) -> Any:
+            return {"loss": None, "logits": self.scores(ids)}
+
+    assert network(Named)(torch.zeros(2, 3, dtype=torch.long)).shape == (2, 3, V)
+    assert check_model(network(Named)).passed
+
+
 @pytest.mark.parametrize(
     ("made", "outputs", "part"),
     [(lambda: Table(V + 1), None, "(2, 3, 12)"), (lambda: Summed(), None, "(2, 11)"), (lambda: Table(4), None, "(2, 3, 4)")],
@@ -85,6 +94,8 @@ def test_scores_may_be_the_first_of_several() -> None:
 def test_what_does_not_fit_the_recipe_is_refused(made: Any, outputs: int | None, part: str) -> None:
     with refused(ConfigError, "own-scores-shape", part, "model.kind=mine"):
         network(made, outputs)(torch.zeros(2, 3, dtype=torch.long))
+    with refused(ConfigError, "own-scores-shape", "model.kind=mine"):  # not "could not be judged"
+        check_model(network(made, outputs))
 
 
 def test_what_is_no_module_is_refused() -> None:
@@ -112,6 +123,15 @@ def test_the_cost_is_that_of_the_built_network() -> None:
     products = 2 * batch * T * (D * 3 + 3 * V)
     assert cost.step_flops == 3 * products  # the table is trained, so every product has two more
     assert cost.activation_bytes > 0
+
+
+def test_the_cost_of_what_has_nothing_to_train() -> None:
+    class Constant(nn.Module):
+        def forward(self, ids: Tensor) -> Any:
+            return torch.zeros(*ids.shape, V)
+
+    cost = config(Constant).cost(V, batch=3)
+    assert (cost.parameters, cost.forward_flops, cost.step_flops) == (0, 0, 0)
 
 
 def test_causality_is_judged_by_the_plain_call() -> None:

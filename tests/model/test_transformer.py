@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
 from tests.mixers import placed
 from tests.refusals import refused
+from torch import Tensor, nn
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.model.config import ModelConfig
-from glassformer.model.slots import MIXERS
+from glassformer.model.initialisation import keyed
+from glassformer.model.slots import MIXERS, Layer, Stack
 from glassformer.model.tap import Tap
 from glassformer.model.transformer import Transformer, build_model
 
@@ -273,3 +276,40 @@ def test_a_prefix_sees_itself_and_nothing_later() -> None:
     assert not torch.equal(model(in_prefix, prefix_lengths_B=prefix)[:, 0], found[:, 0])
     torch.testing.assert_close(model(after, prefix_lengths_B=prefix)[:, :4], found[:, :4], atol=1e-12, rtol=0)
     torch.testing.assert_close(model(ids, prefix_lengths_B=torch.tensor([0])), model(ids), atol=1e-12, rtol=0)
+
+
+class Called(Stack):
+    """Calls the layers of these numbers."""
+
+    def __init__(self, numbers: tuple[int, ...]) -> None:
+        super().__init__()
+        self.numbers = numbers
+
+    def forward(self, x_BTD: Tensor, layers: Sequence[Layer]) -> Tensor:
+        for number in self.numbers:
+            x_BTD = layers[number](x_BTD)
+        return x_BTD
+
+
+@pytest.mark.parametrize("numbers", [(0, 2), (0, 0, 1, 2), (1, 0, 2), ()])
+def test_a_stack_calls_each_layer_once_in_order(numbers: tuple[int, ...], ids_BT: Tensor) -> None:
+    """Else a layer would be counted and not run, or would read its own cache."""
+    model = model_of(layers=3)
+    before = model(ids_BT)
+    model.stack = Called(numbers)
+    with refused(ConfigError, "layers-out-of-order", str(list(numbers)), "model.stack=plain"):
+        model(ids_BT)
+    model.stack = Called((0, 1, 2))
+    assert torch.equal(model(ids_BT), before)
+
+
+def test_a_head_of_another_width_is_refused(ids_BT: Tensor) -> None:
+    model = model_of()
+    model.head = nn.Linear(12, 4)
+    with refused(ConfigError, "head-outputs", "4", "11"):
+        model(ids_BT)
+
+
+def test_what_is_no_module_is_no_part() -> None:
+    with refused(ConfigError, "build-gives-no-module", "blocks.0.norm", "builtin"):
+        keyed(torch.tanh, "blocks.0.norm")  # type: ignore[type-var]

@@ -17,7 +17,7 @@ from glassformer.checks.huggingface import huggingface_subject, is_huggingface, 
 from glassformer.checks.laws import Coverage, cache_fault, future_leak, padding_leak, row_leak, state_between_calls
 from glassformer.checks.snapshot import Snapshot
 from glassformer.checks.subject import Probes, Subject, callable_subject, device_of, is_network, our_subject
-from glassformer.foundation.errors import UsageError
+from glassformer.foundation.errors import ConfigError, UsageError
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime
 from glassformer.model.own_network import OwnNetwork
@@ -164,7 +164,7 @@ def _test_laws(passes: Passes, probes: Probes, *, causal: bool, padded: bool, pr
         results.not_judged["cache"] = subject.no_cache
     try:
         results.note(passes.calibrate(probes.rows(2, min(8, subject.context))))
-    except UsageError:
+    except (UsageError, ConfigError):  # it names the mistake itself: scores of a wrong shape, say
         raise
     except Exception as error:  # a third-party model may raise anything
         for law in tests:

@@ -6,11 +6,13 @@
 
 A case builds a tiny model around the variant (no two sizes equal) and raises ``CheckFailed`` when the variant violates a
 requirement or its own declarations. One example after another meets every requirement alone; then the variant is paired with
-every kind of positions (or mixer) that it declares to fit, and with lists, each in a decoder and in an encoder.
+every kind of positions (or mixer) that it declares to fit, a block with a feed-forward that reads earlier tokens, and all with
+lists; each in a decoder and in an encoder.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -201,6 +203,8 @@ def paired(path: str, name: str) -> Iterator[VariantExample]:
     if path == "model.positions":
         acts = POSITIONS.get(name).applies_to
         partners = [{"mixer": mixer} for mixer in MIXERS.names() if acts in MIXERS.get(mixer).accepts_positions]
+    if path == "model.block":
+        partners.append({"feedforward": "convolved"})  # which needs the mask and a cache, where most need the vectors alone
     if path == CROSS_SLOT:
         partners += [{"block": "post"}, {"positions": "t5", "stack": "shared"}]
     settings = Slot.every[path].get(name).examples[0]
@@ -405,6 +409,29 @@ def check_gradients(variant: VariantExample) -> None:
         variant.require(bool(gradient.any()) or not gradient.numel(), f"no gradient reaches {name}.")
 
 
+def check_own_losses(variant: VariantExample) -> None:
+    """Those that are declared and no others; each a sum, so that a batch has what its pieces have together."""
+    model, ids_BT = variant.model().double().eval(), variant.ids(SIZES["context"])
+
+    @torch.no_grad()
+    def sums(ids_BT: Tensor) -> dict[str, Tensor]:
+        model.collect(own := OwnLosses())
+        variant.scores(model, ids_BT)
+        return own.sums
+
+    whole, pieces = sums(ids_BT), [sums(ids_BT[:2]), sums(ids_BT[2:])]
+    variant.require(
+        set(whole) == set(model.own_losses),
+        f"it adds the losses {sorted(whole)}, and ``own_losses`` declares {sorted(model.own_losses)}.",
+    )
+    for name, of_batch in whole.items():
+        together = sum(float(piece[name]) for piece in pieces)
+        variant.require(
+            math.isclose(float(of_batch), together, rel_tol=1e-5, abs_tol=1e-9),  # parts may sum in float32
+            f"its loss {name} is {float(of_batch):.6g} of a batch and {together:.6g} of its pieces; add a sum over tokens.",
+        )
+
+
 def check_seed(variant: VariantExample) -> None:
     """Every parameter is initialised from the seed: no uninitialised memory, equal seeds give equal models, others differ."""
     with _uninitialised_is_nan():
@@ -473,6 +500,7 @@ REQUIREMENTS: dict[str, Callable[[VariantExample], None]] = {
     "parameters": check_parameter_count,
     "flops": check_flop_count,
     "gradients": check_gradients,
+    "own losses": check_own_losses,
     "seed": check_seed,
     "names": check_names,
     "file": check_save_and_load,

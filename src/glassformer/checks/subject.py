@@ -263,8 +263,10 @@ def callable_subject(
 def scores_in(output: Any) -> Tensor:
     """The tensor of logits in a model's output."""
     for name in ("logits", "last_hidden_state"):
-        if hasattr(output, name):
-            output = getattr(output, name)
+        if isinstance(output, Mapping):
+            output = output.get(name, output)
+        else:
+            output = getattr(output, name, output)
     if isinstance(output, tuple | list) and output:
         output = output[0]
     if not isinstance(output, Tensor) or output.ndim < 2 or not output.is_floating_point():

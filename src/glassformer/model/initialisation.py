@@ -15,6 +15,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
+from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.seeds import derive_seed
 
 M = TypeVar("M", bound=nn.Module)
@@ -36,6 +37,11 @@ def start(module: M, name: str = "", *, writes_residual: bool = False) -> M:
 
 def keyed(part: M, key: str) -> M:
     """Marks a whole part (what a slot's config built) with its slot and layer. Who puts the parts together does this."""
+    if not isinstance(part, nn.Module):
+        raise ConfigError(
+            f"{key}: build gives {type(part).__name__}, not a torch.nn.Module; return a module with forward.",
+            reason="build-gives-no-module",
+        )
     part.__dict__["_start_key"] = key
     return part
 

@@ -111,7 +111,14 @@ class Network(nn.Module, ABC):
 
     def logits(self, features_BTD: Tensor, key_padding_mask_BS: Tensor | None) -> Tensor:
         """The head's output for the vectors of ``features``: [B, T, outputs], or [B, outputs] from a head that pools."""
-        return self.head(features_BTD, key_padding_mask_BS) if self.pools else self.head(features_BTD)
+        scores: Tensor = self.head(features_BTD, key_padding_mask_BS) if self.pools else self.head(features_BTD)
+        if scores.shape[-1] != self.dims.num_outputs:
+            raise ConfigError(
+                f"The head {type(self.head).__name__} gives {scores.shape[-1]} numbers, not {self.dims.num_outputs}; "
+                "build it with dims.num_outputs.",
+                reason="head-outputs",
+            )
+        return scores
 
 
 class NetworkConfig(VariantConfig):

@@ -8,6 +8,7 @@ no formula: generation reads the whole window again for every token, and paramet
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, final
 
@@ -104,8 +105,8 @@ class OwnNetwork(Network):
 
 
 def scores_in(output: Any) -> Any:
-    """The scores in what a module returns: a tensor, ``(scores, ...)``, or an object with ``logits``."""
-    output = getattr(output, "logits", output)
+    """The scores in what a module returns: a tensor, ``(scores, ...)``, or an object or dict with ``logits``."""
+    output = output.get("logits", output) if isinstance(output, Mapping) else getattr(output, "logits", output)
     return output[0] if isinstance(output, tuple | list) and output else output
 
 
@@ -118,7 +119,8 @@ def measured_cost(config: NetworkConfig, vocabulary: int, *, outputs: int | None
     with by_definition(network), FlopCounterMode(display=False) as counter:
         scores = network(ids_1T)
         forward = _by_module(counter)
-        scores.float().logsumexp(-1).sum().backward()
+        if scores.requires_grad:
+            scores.float().logsumexp(-1).sum().backward()
         both = _by_module(counter)
     parts, counted = list[PartCost](), set[int]()
     for name, child in network.module.named_children():

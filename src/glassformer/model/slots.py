@@ -253,6 +253,9 @@ class Feedforward(nn.Module, ABC):
     """A feed-forward that needs more than the vectors: the mask, earlier tokens, a loss of its own. One that does not is any
     module of the vectors [B, T, D] alone."""
 
+    shapes_follow_tokens: ClassVar[bool] = False
+    """Whether the shapes of its products depend on the tokens: then a token is rounded differently beside other tokens."""
+
     @abstractmethod
     def forward(self, x_BTD: Tensor, attention_context: AttentionContext, cache: Any) -> Tensor:
         """``cache``: None, or what ``new_cache`` made for this layer."""

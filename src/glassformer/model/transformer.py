@@ -218,8 +218,16 @@ class Transformer(Network):
         x_BTD = self.embedding_norm(self._with_segments(x_BTD, segments_BT))
         x_BTD = self.embedded(_in_stream_precision(self.dropout(x_BTD, masks)))
         caches: Sequence[LayerCache | None] = [None] * len(self.order) if cache is None else cache.layers
-        layers = [self._layer(block, attention_context, of_layer) for block, of_layer in zip(self.order, caches)]
-        x_BTD = self.final(self.final_norm(self.stack(x_BTD, layers)))
+        called: list[int] = []
+        layers = [self._layer(number, called, attention_context, of_layer) for number, of_layer in enumerate(caches)]
+        x_BTD = self.stack(x_BTD, layers)
+        if called != list(range(len(layers))):
+            raise ConfigError(
+                f"model.stack={self.config.stack.kind} called the layers {called}; it must call each of the {len(layers)} "
+                "once, in order, and applies a block again by block_of.",
+                reason="layers-out-of-order",
+            )
+        x_BTD = self.final(self.final_norm(x_BTD))
         if self.collecting is not None and hasattr(self.head, "add_losses"):
             self.head.add_losses(x_BTD, ids_BT, attention_context)  # type: ignore[operator]
         return x_BTD
@@ -229,10 +237,12 @@ class Transformer(Network):
             return self.embedding.embed(ids_BT, attention_context, None if cache is None else cache.embedding)
         return self.embedding(ids_BT)
 
-    def _layer(self, block: int, attention_context: AttentionContext, cache: LayerCache | None) -> Layer:
+    def _layer(self, number: int, called: list[int], attention_context: AttentionContext, cache: LayerCache | None) -> Layer:
+        block = self.order[number]
         positions = self.positions.of_layer(block)
 
         def layer(x_BTD: Tensor, *, values: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+            called.append(number)
             context = attention_context if values is None else replace(attention_context, values=values)
             return self.blocks[block](x_BTD, context, positions, cache)
 

@@ -98,3 +98,17 @@ def test_is_fused_where_torch_has_the_kernel() -> None:
     assert [group["fused"] for group in AdamW([{"params": ours}], **SETTINGS).param_groups] == [True]
     elsewhere = [nn.Parameter(torch.ones(2, device="meta"))]
     assert [group["fused"] for group in AdamW([{"params": elsewhere}], **SETTINGS).param_groups] == [False]
+
+
+def test_complex_weights_step_as_torchs_do() -> None:
+    """The fused kernel has no complex numbers."""
+    values = torch.randn(3, 2, dtype=torch.complex64, generator=torch.Generator().manual_seed(5))
+    own, other, plain = (nn.Parameter(one) for one in (values.clone(), values.clone(), torch.ones(2)))
+    mine, torchs = AdamW([{"params": [own, plain], "weight_decay": 0.1}], **SETTINGS), torch.optim.AdamW([other], **SETTINGS)
+    torchs.param_groups[0]["weight_decay"] = 0.1
+    for _ in range(3):
+        own.grad, other.grad, plain.grad = 2 * values.conj(), 2 * values.conj(), torch.ones(2)
+        mine.step()
+        torchs.step()
+    assert torch.equal(own, other)
+    assert plain.detach().max() < 1.0

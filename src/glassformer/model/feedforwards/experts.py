@@ -99,6 +99,8 @@ def expert(gate_and_up: ExpertLinear, down: ExpertLinear, number: int, x_ND: Ten
 
 @final
 class Experts(Feedforward):
+    shapes_follow_tokens: ClassVar[bool] = True
+
     def __init__(self, dims: Dims, config: ExpertsConfig) -> None:
         super().__init__()
         self.config = config

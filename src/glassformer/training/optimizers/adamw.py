@@ -26,7 +26,8 @@ class AdamW(FunctionalOptimizer):
 
     def __init__(self, groups: Iterable[Mapping[str, Any]], *, lr: float, betas: tuple[float, float], eps: float) -> None:
         super().__init__(groups, lr=lr, betas=betas, eps=eps, capturable=False)
-        fused = all(weight.device.type in ("cpu", "cuda") for group in self.param_groups for weight in group["params"])
+        every = [weight for group in self.param_groups for weight in group["params"]]
+        fused = all(weight.device.type in ("cpu", "cuda") and weight.is_floating_point() for weight in every)
         for group in self.param_groups:
             group["fused"] = fused
 
