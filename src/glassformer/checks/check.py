@@ -91,7 +91,9 @@ def check_model(
                 results.add_source(_test_source(passes, Probes(subject.source, seed=seed, quick=quick)))
         if not results.findings:
             for law in needless & results.cannot_tell.keys():
-                results.not_judged[law] = f"this objective does not need it; trying it ended with {results.cannot_tell.pop(law)}"
+                results.not_judged[law] = (
+                    f"this objective does not need it; trying it ended with {results.cannot_tell.pop(law)}"
+                )
     return results.report(subject.name, time.perf_counter() - started)
 
 

@@ -80,7 +80,9 @@ class Snapshot:
         """The usual case, in one comparison of all dicts: a model has hundreds, and a check looks hundreds of times."""
         keys, values = chain.from_iterable(self._dicts), chain.from_iterable(map(dict.values, self._dicts))
         return (
-            [*map(len, self._dicts)] == self._lengths and all(map(is_, keys, self._keys)) and all(map(is_, values, self._values))
+            [*map(len, self._dicts)] == self._lengths
+            and all(map(is_, keys, self._keys))
+            and all(map(is_, values, self._values))
         )
 
     def restore(self) -> list[str]:

@@ -182,7 +182,7 @@ def _without_places(value: Any, places: Sequence[str]) -> Any:
     if isinstance(value, list | tuple):
         return [_without_places(one, places) for one in value]
     for place in places if isinstance(value, str) else ():
-        value = re.sub(rf"(?<![\w./-]){re.escape(place)}(?![\w-])", lambda _, name=Path(place).name: name, value)
+        value = re.sub(rf"(?<![\w./-]){re.escape(place)}(?![\w-])", Path(place).name.replace("\\", r"\\"), value)
     return value
 
 
