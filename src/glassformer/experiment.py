@@ -56,8 +56,8 @@ from glassformer.foundation.errors import (
 )
 from glassformer.foundation.files import code_sha256
 from glassformer.foundation.metrics import COLLAPSED_TO, TRAIN, VALIDATION
-from glassformer.foundation.place import place_of
 from glassformer.foundation.plugins import changed_plugins, fault_in_plugin, load_plugins, loaded_plugins, plugin_checksums
+from glassformer.foundation.process_rank import place_of
 from glassformer.foundation.progress import SILENT, Watcher, usual_watcher
 from glassformer.foundation.registry import unrecorded_parts
 from glassformer.foundation.runtime import Runtime, choose_runtime, environment, is_out_of_memory

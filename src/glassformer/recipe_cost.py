@@ -24,7 +24,7 @@ from glassformer.model import kernels
 from glassformer.model.accounting import Cost
 from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recipe
 from glassformer.training.optimizer_set import OptimizerSet, optimizer_bytes
-from glassformer.training.parallel.plan import TOKENS_PER_PARAMETER, ScalePlan, scale_plans
+from glassformer.training.parallel.scale_estimate import TOKENS_PER_PARAMETER, ScalePlan, scale_plans
 from glassformer.training.peak_memory import peak_bytes, to_fake
 from glassformer.training.step_acceleration import choose_form
 

@@ -12,7 +12,7 @@ from tests.refusals import refused
 
 from glassformer.foundation import runtime
 from glassformer.foundation.errors import ConfigError
-from glassformer.foundation.place import Place
+from glassformer.foundation.process_rank import Place
 from glassformer.foundation.runtime import (
     Runtime,
     bf16_works,

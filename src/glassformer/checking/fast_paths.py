@@ -16,7 +16,7 @@ from torch import Tensor
 from glassformer.checks.check_report import CheckReport, short_error
 from glassformer.checks.forward_passes import relative, same_generators
 from glassformer.checks.loss_laws import OTHER_PATH, check_loss, check_same
-from glassformer.checks.snapshot import Snapshot
+from glassformer.checks.state_snapshot import Snapshot
 from glassformer.data.batches import Batch
 from glassformer.foundation.errors import GlassformerError
 from glassformer.generation.generate import scores_by_reference, scores_in_generation

@@ -14,7 +14,7 @@ from torch import nn
 from glassformer.assembly import Parent, network_of_run, prepare_data, recorded_recipe, starting_network
 from glassformer.checks.check import Target, check_model
 from glassformer.checks.check_report import CheckReport
-from glassformer.checks.huggingface import HUB_NAME, load_folder, load_hub
+from glassformer.checks.huggingface_subject import HUB_NAME, load_folder, load_hub
 from glassformer.checks.tiny_model import tiny_model
 from glassformer.foundation.errors import DataError, UsageError
 from glassformer.foundation.plugins import load_plugins

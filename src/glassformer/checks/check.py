@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from glassformer.checks.check_report import CheckReport, Finding, Law, LawResults, short_error
 from glassformer.checks.forward_passes import Passes, Setting, differing, same_generators
-from glassformer.checks.huggingface import huggingface_subject, is_huggingface, load_folder
+from glassformer.checks.huggingface_subject import huggingface_subject, is_huggingface, load_folder
 from glassformer.checks.laws import Coverage, cache_fault, future_leak, padding_leak, row_leak, state_between_calls
-from glassformer.checks.snapshot import Snapshot
+from glassformer.checks.state_snapshot import Snapshot
 from glassformer.checks.subject import Probes, Subject, callable_subject, device_of, is_network, our_subject
 from glassformer.foundation.errors import ConfigError, UsageError
 from glassformer.foundation.progress import SILENT, Watcher

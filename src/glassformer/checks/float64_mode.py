@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from glassformer.checks.snapshot import version_of
+from glassformer.checks.state_snapshot import version_of
 
 _RAISED = {
     torch.float32: torch.float64,

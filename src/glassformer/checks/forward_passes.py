@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.checks.float64_mode import InDouble
-from glassformer.checks.snapshot import Snapshot
+from glassformer.checks.state_snapshot import Snapshot
 from glassformer.checks.subject import Subject
 from glassformer.model.tap import Tap
 

@@ -1,6 +1,6 @@
 """``Subject``, the common interface of everything that is checked: token ids -> logits, with padding and a cache if any.
 
-For our Transformer, any module and any function; Hugging Face models are in checks/huggingface.py. ``Probes`` draws the
+For our Transformer, any module and any function; Hugging Face models are in checks/huggingface_subject.py. ``Probes`` draws the
 inputs that a subject is tested with.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from glassformer.checks.snapshot import Snapshot
+from glassformer.checks.state_snapshot import Snapshot
 from glassformer.foundation.errors import UsageError
 from glassformer.model.tap import Tap
 

@@ -11,8 +11,8 @@ import typer
 from glassformer.cli.console import SETTINGS, out, print_json, print_table, say, watching
 from glassformer.cli.options import AllowLeaks, Json, Log, Plugin, RecipeArgument, Set, changes_of
 from glassformer.foundation.errors import UsageError
-from glassformer.foundation.place import Place, place_of
 from glassformer.foundation.plugins import plugin_flags
+from glassformer.foundation.process_rank import Place, place_of
 
 if TYPE_CHECKING:
     from glassformer.run import Run
@@ -173,7 +173,7 @@ def _print_cost(
     plans = []
     if scaled:
         from glassformer.training.parallel.launch import number_of_processes
-        from glassformer.training.parallel.plan import LAUNCHED_IN
+        from glassformer.training.parallel.scale_estimate import LAUNCHED_IN
 
         plans = plan.on(number_of_processes(processes or "auto"), nodes=nodes or 1, gpu=gpu or "h100")
     if json:

@@ -71,7 +71,10 @@ class GeneratedSetConfig(VariantConfig):
 
 
 GENERATED_SETS: Slot[GeneratedSetConfig] = Slot(
-    "data.set", "a data set that is computed from settings", "glassformer.knowledge.worlds", "glassformer.data.pairs.rewriting"
+    "data.set",
+    "a data set that is computed from settings",
+    "glassformer.knowledge.worlds",
+    "glassformer.data.pairs.rewriting_set",
 )
 
 

@@ -41,7 +41,7 @@ from glassformer.data.token_files import (
 )
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.data.tokenizers.files import load_tokenizer
-from glassformer.data.tokenizers.marked import MarkedTokenizer
+from glassformer.data.tokenizers.special_tokens import MarkedTokenizer
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.plugins import is_ours, loaded_plugins, plugin_checksums

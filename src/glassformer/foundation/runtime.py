@@ -24,8 +24,8 @@ import torch
 
 from glassformer.foundation.errors import ConfigError, UsageError
 from glassformer.foundation.files import training_code_sha256
-from glassformer.foundation.place import Place
 from glassformer.foundation.plugins import loaded_plugins
+from glassformer.foundation.process_rank import Place
 
 Precision = Literal["float32", "bf16"]
 

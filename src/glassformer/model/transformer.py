@@ -20,7 +20,7 @@ from glassformer.model.attention_context import AttentionContext, Memory
 from glassformer.model.config import ModelConfig
 from glassformer.model.dims import Dims
 from glassformer.model.dropout import Dropout, DropoutMasks
-from glassformer.model.embedding import Embedding
+from glassformer.model.embedding_lookup import Embedding
 from glassformer.model.initialisation import initialise, keyed, start
 from glassformer.model.kv_cache import CachePlacement, KVCache, LayerCache, ModelCache, PartCaches, cache_of
 from glassformer.model.network import Network

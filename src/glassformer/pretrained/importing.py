@@ -15,7 +15,7 @@ from glassformer.data.disk_cache import cache_folder, cached_folder
 from glassformer.data.pairs.pair_batches import END, PAD, START
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.huggingface import FastTokenizer
-from glassformer.data.tokenizers.marked import MarkedTokenizer
+from glassformer.data.tokenizers.special_tokens import MarkedTokenizer
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError, DataError
 from glassformer.foundation.files import sha256_of_file, whole_folder

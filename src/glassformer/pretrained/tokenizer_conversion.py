@@ -13,8 +13,8 @@ from glassformer.data.tokenizers.byte import ByteTokenizer
 from glassformer.data.tokenizers.char import UNKNOWN_TEXT, CharTokenizer
 from glassformer.data.tokenizers.files import MAX_BYTES, load_tokenizer
 from glassformer.data.tokenizers.huggingface import FastTokenizer, HuggingFaceTokenizer
-from glassformer.data.tokenizers.marked import MarkedTokenizer
 from glassformer.data.tokenizers.pretokenization import BYTE_SIGNS
+from glassformer.data.tokenizers.special_tokens import MarkedTokenizer
 from glassformer.data.tokenizers.treebank import hugging_face_cuts
 from glassformer.data.tokenizers.word import PAD, START, STOP, UNK, WordTokenizer
 from glassformer.foundation.errors import ConfigError, DataError, RunError

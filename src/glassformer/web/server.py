@@ -25,7 +25,7 @@ from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import StudyDirectory
 from glassformer.web.app_state import AppState
 from glassformer.web.replies import answered
-from glassformer.web.routes import byhand, look, models, runs, start, studies
+from glassformer.web.routes import byhand, look, models, new_run, runs, studies
 from glassformer.web.security import EVERYWHERE, Guard, allowed_hosts
 from glassformer.web.served_folder import NotFound
 
@@ -72,7 +72,7 @@ def make_app(folder: Path, *, token: str, host: str, port: int, warm: bool = Tru
         state.worker.close()
 
     own = [Route("/", index, methods=["GET"]), Route("/static/{name:path}", static, methods=["GET"])]
-    rooms: list[Any] = [runs, studies, models, look, byhand, start]
+    rooms: list[Any] = [runs, studies, models, look, byhand, new_run]
     everywhere = port if host in EVERYWHERE else None
     hosts, cookie = allowed_hosts(host, port), f"glassformer_{port}"
     guard = Middleware(Guard, token=token, hosts=hosts, cookie=cookie, any_address=everywhere)

@@ -15,7 +15,7 @@ from tests.refusals import refused
 from glassformer.data.tokenizers import base, huggingface
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.data.tokenizers.huggingface import HuggingFaceTokenizer
-from glassformer.data.tokenizers.marked import MarkedTokenizer
+from glassformer.data.tokenizers.special_tokens import MarkedTokenizer
 from glassformer.foundation.errors import DataError
 
 BERT: dict[str, Any] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from glassformer.model.dims import Dims
-from glassformer.model.embedding import Embedding
+from glassformer.model.embedding_lookup import Embedding
 from glassformer.model.heads.mixture import MixtureConfig
 
 D, V, K = 3, 11, 2

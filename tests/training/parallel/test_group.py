@@ -11,7 +11,7 @@ import pytest
 from tests.refusals import refused
 
 from glassformer.foundation.errors import ConfigError, OtherProcessFailed, UsageError, exit_code_of
-from glassformer.foundation.place import Place, place_of
+from glassformer.foundation.process_rank import Place, place_of
 from glassformer.training.parallel.group import ALONE, TIMEOUT, Group, _packed, _unpacked, holds_up, is_lost, seconds_of
 
 TORCHRUN = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4", "MASTER_ADDR": "a", "MASTER_PORT": "1"}

@@ -21,7 +21,7 @@ from tests.refusals import refused
 
 import glassformer as gf
 from glassformer.foundation.errors import ConfigError, GlassformerError, UsageError
-from glassformer.foundation.place import Place
+from glassformer.foundation.process_rank import Place
 from glassformer.model.network import MODELS
 from glassformer.runs.checkpoint import checkpoint_checksums
 from glassformer.runs.directory import RunDirectory

@@ -6,7 +6,7 @@ import json
 
 from glassformer.foundation.registry import Slot
 from glassformer.recipe import Recipe, list_variants, load_recipe
-from glassformer.web.routes.start import recipe_schema
+from glassformer.web.routes.new_run import recipe_schema
 
 
 def test_every_key_and_every_variant() -> None:

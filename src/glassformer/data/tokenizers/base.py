@@ -124,7 +124,7 @@ class Tokenizer(ABC):
 
     def with_marks(self, marks: Sequence[str]) -> Tokenizer:
         """This tokenizer with these special tokens after all its ids; those it has already keep theirs."""
-        from glassformer.data.tokenizers.marked import MarkedTokenizer  # a kind like the others: it imports this file
+        from glassformer.data.tokenizers.special_tokens import MarkedTokenizer  # a kind like the others: it imports this file
 
         has = (*self.marks, *self.own_marks, *((MASK,) if self.mask_id is not None else ()))
         new = [mark for mark in dict.fromkeys(marks) if mark not in has]

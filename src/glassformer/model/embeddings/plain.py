@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from glassformer.model.dims import Dims
-from glassformer.model.embedding import Embedding
+from glassformer.model.embedding_lookup import Embedding
 from glassformer.model.slots import EMBEDDINGS, EmbeddingConfig
 
 

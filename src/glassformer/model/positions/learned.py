@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import Tensor
 
 from glassformer.model.dims import Dims
-from glassformer.model.embedding import Embedding
+from glassformer.model.embedding_lookup import Embedding
 from glassformer.model.initialisation import start
 from glassformer.model.slots import POSITIONS, Positions, PositionsConfig
 

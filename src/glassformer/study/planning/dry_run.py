@@ -23,7 +23,7 @@ from glassformer.study.planning.plan import StudyPlan
 from glassformer.study.planning.planned_study import PlannedStudy
 from glassformer.study.planning.variant_data import matched, prepare_each
 from glassformer.study.statistics.selection_variance import affects_cost
-from glassformer.training.parallel.plan import LAUNCHED_IN, ScalePlan
+from glassformer.training.parallel.scale_estimate import LAUNCHED_IN, ScalePlan
 
 START = (1.0, 15.0)
 """Seconds of a run on a GPU beside its steps: in a worker that has run others, and in a process of its own with nothing cached

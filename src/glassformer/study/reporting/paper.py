@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from glassformer.foundation.config import fingerprint
-from glassformer.pages.markdown import render_markdown
 from glassformer.pages.page import Cell, Page, Table, cell_text
+from glassformer.pages.to_markdown import render_markdown
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import csv_text
 from glassformer.study.several_studies import SetStudy

@@ -30,7 +30,6 @@ from glassformer.foundation.files import write_atomically
 from glassformer.foundation.metrics import TRAIN
 from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.pages.html import render
-from glassformer.pages.markdown import render_markdown
 from glassformer.pages.page import (
     Block,
     Cell,
@@ -45,6 +44,7 @@ from glassformer.pages.page import (
     Verdict,
     Verdicts,
 )
+from glassformer.pages.to_markdown import render_markdown
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import MetricsLog
 from glassformer.study.directory import StudyDirectory

@@ -48,8 +48,8 @@ from glassformer.run import Run, load
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import StudyDirectory, trial_lock
 from glassformer.study.packed_trials import record_of
-from glassformer.study.planning.counted import counted
 from glassformer.study.planning.plan import VALIDATION_SPLIT
+from glassformer.study.planning.variant_costs import counted
 from glassformer.study.running.executors.base import Task
 from glassformer.study.running.executors.local import NEEDS_GPU
 from glassformer.study.running.judged_evaluation import judge_run

@@ -32,7 +32,7 @@ from glassformer.foundation.errors import (
     OtherProcessFailed,
     exit_code_of,
 )
-from glassformer.foundation.place import Place, place_of
+from glassformer.foundation.process_rank import Place, place_of
 from glassformer.training.parallel.tree import share_of
 
 T = TypeVar("T")

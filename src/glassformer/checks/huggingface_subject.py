@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.checks.snapshot import Snapshot
+from glassformer.checks.state_snapshot import Snapshot
 from glassformer.checks.subject import LONGEST_TRIED, Subject, longest_that_runs, scores_in
 from glassformer.foundation.errors import DataError, MissingDependency, UnknownName
 from glassformer.pretrained.tuning.base import forward_arguments

@@ -11,7 +11,7 @@ import torch
 transformers = pytest.importorskip("transformers")
 
 from glassformer.checks.check import check_model  # noqa: E402
-from glassformer.checks.huggingface import huggingface_subject, is_huggingface, load_folder  # noqa: E402
+from glassformer.checks.huggingface_subject import huggingface_subject, is_huggingface, load_folder  # noqa: E402
 from glassformer.foundation.errors import DataError  # noqa: E402
 
 COMMON = {

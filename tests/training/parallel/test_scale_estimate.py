@@ -10,7 +10,7 @@ import torch
 
 from glassformer.foundation.errors import UnknownName, UsageError
 from glassformer.model.config import ModelConfig
-from glassformer.training.parallel.plan import GPUS, largest_share, reached, scale_plans
+from glassformer.training.parallel.scale_estimate import GPUS, largest_share, reached, scale_plans
 
 MODEL = ModelConfig.parse({"width": 48, "heads": 3, "layers": 2, "context": 20, "head": "untied"})
 

@@ -149,7 +149,7 @@ class TestMyText:
         for base in ("text:/etc/passwd", "text:nowhere.txt", f"text:{tmp_path}"):
             assert client.post("/api/recipe/check", json={"base": base}).status_code == 400
         assert client.post("/api/upload", params={"name": "run.py"}, content=b"x").status_code == 400
-        monkeypatch.setattr("glassformer.web.routes.start.LARGEST_TEXT", 10)
+        monkeypatch.setattr("glassformer.web.routes.new_run.LARGEST_TEXT", 10)
         assert client.post("/api/upload", params={"name": "a.txt"}, content=b"x" * 11).status_code == 400
         assert not (tmp_path / "shown" / "texts").exists()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.testing import assert_close
 
-from glassformer.model.embedding import Embedding, _LookupByProduct
+from glassformer.model.embedding_lookup import Embedding, _LookupByProduct
 
 V, D, B, T = 7, 5, 3, 4
 

@@ -8,7 +8,7 @@ import pytest
 from tests.refusals import refused
 
 from glassformer.data.config import DataConfig
-from glassformer.data.pairs.rewriting import MONTHS, number_in_words
+from glassformer.data.pairs.rewriting_set import MONTHS, number_in_words
 from glassformer.data.pairs.text_pairs import PairsPart
 from glassformer.foundation.errors import ConfigError
 

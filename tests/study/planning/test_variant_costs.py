@@ -13,7 +13,7 @@ from glassformer.data.overlap import share_of_judged
 from glassformer.foundation.errors import ConfigError
 from glassformer.recipe import load_recipe
 from glassformer.recipe_cost import plan_with
-from glassformer.study.planning.counted import counted
+from glassformer.study.planning.variant_costs import counted
 from glassformer.study.planning.variant_facts import Facts, differences, require_comparable
 
 

@@ -10,7 +10,7 @@ from tests.refusals import refused
 
 from glassformer.data.tokenizers.base import TOKENIZERS
 from glassformer.data.tokenizers.files import load_tokenizer
-from glassformer.data.tokenizers.marked import MarkedTokenizer
+from glassformer.data.tokenizers.special_tokens import MarkedTokenizer
 from glassformer.foundation.errors import DataError
 
 TEXT = "the lower the river, the slower the rower <mask>\n"

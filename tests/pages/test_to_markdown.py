@@ -8,7 +8,6 @@ import pytest
 
 from glassformer.figures.curves import cost_by_part
 from glassformer.foundation.estimate import Estimate
-from glassformer.pages.markdown import render_markdown
 from glassformer.pages.page import (
     Banner,
     FigureBlock,
@@ -22,6 +21,7 @@ from glassformer.pages.page import (
     Verdict,
     Verdicts,
 )
+from glassformer.pages.to_markdown import render_markdown
 
 FIGURE = cost_by_part({"mixer": 3.0}, unit="bytes")
 

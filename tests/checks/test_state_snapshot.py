@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from glassformer.checks.snapshot import Snapshot, version_of
+from glassformer.checks.state_snapshot import Snapshot, version_of
 
 COUNT = 0
 
@@ -161,7 +161,7 @@ def test_things_that_hold_each_other_end() -> None:
 
 
 def test_weights_of_a_large_model_are_not_copied(monkeypatch) -> None:
-    monkeypatch.setattr("glassformer.checks.snapshot.CLONED_PARAMETERS", 17)  # the model has 3 + 15
+    monkeypatch.setattr("glassformer.checks.state_snapshot.CLONED_PARAMETERS", 17)  # the model has 3 + 15
     holder = Holder()
     snapshot = Snapshot(holder)
     holder.weight.data.add_(1)
