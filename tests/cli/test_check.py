@@ -52,6 +52,7 @@ def test_wrong_words_end_with_two(file: Path, capsys: pytest.CaptureFixture[str]
     assert run(["check", f"{file}:honest", "--set", "model.width=3"]) == 2
 
 
+@pytest.mark.slow
 def test_zoo_checks_the_named_classes_each_in_its_own_process(capsys) -> None:
     pytest.importorskip("transformers")
     assert run(["check", "--zoo", "--class", "GPT2LMHeadModel,BambaForCausalLM", "--workers", "2"]) == 0

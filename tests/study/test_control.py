@@ -392,6 +392,7 @@ class TestThirdRound:
     """Attempts by somebody who had seen neither code nor tests. Further ones: running/test_trial_facts.py (networks that see
     what they have to predict), tests/foundation/test_plugins.py (torch's functions replaced)."""
 
+    @pytest.mark.slow
     def test_a_loss_that_trains(self, attempt):
         found = conditions(attempt({"objective": ["moves-weights"]}))
         assert found["weights"] == "weights that its network or its loss changes beside the optimizer"
@@ -408,6 +409,7 @@ class TestThirdRound:
         with refused(ConfigError, "other-text"):
             attempt({"tokenizer": ["loses-later"]}, set={"data": data}, metric="bits_per_byte", allow_leaks=True)
 
+    @pytest.mark.slow
     def test_a_plugin_that_judges_is_named(self, attempt):
         study = attempt({"model.norm": ["rms"]}, set={"objective": "four-batches"})
         assert any("objective=four-batches, which a plugin defines" in note for note in study.notes)

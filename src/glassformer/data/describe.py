@@ -77,7 +77,7 @@ def measure(
     names = [name for name in prepared.names if test or name != "test"]
     splits = {name: prepared.split(name) for name in names}
     facts = prepared.record
-    facts["notes"] = [*facts["notes"], *layout_notes(find_sources(data).train)]
+    facts["notes"] = [*facts["notes"], *layout_notes(prepared.sources.train)]
     facts["splits"] = {name: {**split.to_dict(), **_details(split, prepared)} for name, split in splits.items()}
     facts["unopened"] = [name for name in prepared.names if name not in splits]
     return facts, {name: lengths_of(split) for name, split in splits.items()}

@@ -109,7 +109,7 @@ class TestEarlier:
         assert looks.threshold(0, 1) == pytest.approx(0.04)
         assert looks.spent(1) == []
         assert again.left == 5
-        assert ["of alpha" in one.remarks(0.01)[0] for one in (again, Earlier.of(NOW, [FIRST]))] == [False, True]
+        assert ["chance of a false alarm" in one.remarks(0.01)[0] for one in (again, Earlier.of(NOW, [FIRST]))] == [False, True]
 
     def test_failed_runs_are_counted_over_all_studies_by_the_same_code(self):
         failed = replace(FIRST, word="invalid", failed=(2, 5), base_failed=(5,), analyses=(), differences=None)
