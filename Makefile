@@ -32,10 +32,11 @@ test: $(STAMP)
 test-slow: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m slow $(ARGS)
 
-# What can say something on CUDA, on one GPU: minutes. Where a machine has its own torch: make test-gpu GPU_PYTHON=python3.
+# What says something on CUDA, on one GPU: minutes. Where a machine has its own torch: make test-gpu GPU_PYTHON=python3.
 GPU_PYTHON ?= $(BIN)/python
-GPU_TESTS := training generation model networks checks checking objectives knowledge pretrained runs lens conformance evaluation \
-	benchmark test_experiment.py test_run.py test_assembly.py
+GPU_TESTS := gpu generation model/kernels model/test_softmax_mixer.py training/test_cuda_graph.py training/test_step_acceleration.py \
+	training/test_trainer.py training/parallel/test_launch.py conformance/test_no_waiting.py checking/test_fast_paths.py \
+	lens/test_capture.py benchmark journeys/test_labels.py pretrained/test_adapter_export.py
 test-gpu:
 	GLASSFORMER_TESTS_AT_ONCE=1 OMP_NUM_THREADS=1 PYTHONPATH=$(CURDIR)/src:$$PYTHONPATH $(GPU_PYTHON) -m pytest -n 14 --dist worksteal -m "not slow and not browser" \
 		--timeout 150 -p no:benchmark $(addprefix tests/,$(GPU_TESTS)) $(ARGS)

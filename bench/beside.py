@@ -124,16 +124,21 @@ def train_beside(
     beside_cpu: bool = False,
     watch: Watcher = SILENT,
 ) -> dict[str, Any]:
-    """The document of ``glassformer bench train`` with the other programs in it; peak memory of nanoGPT too."""
+    """The document of ``glassformer bench train`` with the other programs in it, and their peak memory."""
     others, peaks = {}, dict[str, int]()
-    if transformers:
-        program = transformers_training(job)
-        program()
-        others[TRANSFORMERS] = timed(program, job.runtime.device)
+    here = {TRANSFORMERS: transformers_training} if transformers else {}
     if nanochat is not None:
-        program = nanochat_training(nanochat, job)
-        program()
-        others[NANOCHAT] = timed(program, job.runtime.device)
+        here[NANOCHAT] = partial(nanochat_training, nanochat)
+    on_cuda = job.runtime.device.type == "cuda"
+    for name, make in here.items():
+        before = torch.cuda.memory_allocated() if on_cuda else 0
+        if on_cuda:
+            torch.cuda.reset_peak_memory_stats()
+        program = make(job)
+        program()  # compiles, and chooses kernels
+        if on_cuda:
+            peaks[name] = torch.cuda.max_memory_allocated() - before
+        others[name] = timed(program, job.runtime.device)
     if folder is not None:
 
         def nanogpt_rate() -> float:

@@ -64,6 +64,7 @@ def test_beside_the_processor(monkeypatch):
     monkeypatch.setattr(speed, "timed", lambda program, device: lambda: program())
     monkeypatch.setattr(speed, "matrix_program", lambda device, precision: lambda: 1.0)
     monkeypatch.setattr(speed, "describe", lambda runtime: {"device": runtime.device.type})
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: None)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 5)
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: 12)
     gpu = Runtime(device=torch.device("cuda"), precision="bf16", threads=1)

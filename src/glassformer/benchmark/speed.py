@@ -119,6 +119,8 @@ def benchmark_training(
     sizes, runtime, device = job.sizes, job.runtime, job.runtime.device
     on_cuda, peaks, skipped = device.type == "cuda", dict[str, int](), list[str]()
     before = torch.cuda.memory_allocated(device) if on_cuda else 0
+    if on_cuda:
+        torch.cuda.reset_peak_memory_stats(device)  # other programs may have run in this process
     ours = training_program(job, watch)
     ours()  # compiles, and chooses kernels
     if on_cuda:

@@ -66,6 +66,7 @@ class VariantExample:
     """Choices in other slots, by their key in ``model``."""
     entry: int | None = None
     """Its place in a list of two over the layers; None: it is in every layer."""
+    device: str = "cpu"
 
     def __str__(self) -> str:
         settings = ",".join(f"{key}={value}" for key, value in self.settings.items())
@@ -114,7 +115,7 @@ class VariantExample:
 
     def model(self, seed: int = 1) -> Any:
         """A Transformer; for a part that attends to a source, an encoder-decoder."""
-        return self.config.build(VOCABULARY, seed=seed)
+        return self.config.build(VOCABULARY, seed=seed).to(self.device)
 
     def scores(self, model: Any, ids_BT: Tensor, **more: Any) -> Tensor:
         """What the model makes of the ids; of an encoder-decoder they are the target's, with other ids as sources."""
@@ -132,7 +133,7 @@ class VariantExample:
         return parts_of(self.config, VOCABULARY, batch=ROWS)
 
     def ids(self, length: int = LENGTH) -> Tensor:
-        return torch.randint(VOCABULARY, (ROWS, length), generator=torch.Generator().manual_seed(2))
+        return torch.randint(VOCABULARY, (ROWS, length), generator=torch.Generator().manual_seed(2)).to(self.device)
 
     @property
     def pools(self) -> bool:
@@ -169,7 +170,7 @@ class ConformanceCase:
         return f"{self.variant}-{self.name}"
 
 
-def cases(slot: str | None = None, kind: str | None = None) -> list[ConformanceCase]:
+def cases(slot: str | None = None, kind: str | None = None, device: str = "cpu") -> list[ConformanceCase]:
     """All cases of all variants, of one slot, or of one variant; each with all of its ``examples``."""
     if slot is not None and slot not in SLOTS:
         raise UsageError(f"slot={slot!r} is not part of a model; conformance tests {', '.join(SLOTS)}.", reason="unknown-slot")
@@ -180,7 +181,7 @@ def cases(slot: str | None = None, kind: str | None = None) -> list[ConformanceC
             examples = Slot.every[path].get(name).examples
             pools = getattr(Slot.every[path].get(name), "pools", False)  # a pooled output may depend on all tokens
             for settings in examples:
-                example = VariantExample(path, name, settings, causal=not pools)
+                example = VariantExample(path, name, settings, causal=not pools, device=device)
                 found += [ConformanceCase(example, title, requirement) for title, requirement in REQUIREMENTS.items()]
                 in_encoder = replace(example, causal=False)
                 if not pools and path != CROSS_SLOT and _fits(in_encoder):
@@ -189,7 +190,8 @@ def cases(slot: str | None = None, kind: str | None = None) -> list[ConformanceC
                         ConformanceCase(in_encoder, *(("laws", check_laws) if first else ("together", check_together)))
                     )
             for example in paired(path, name):  # a mixer with positions and these positions with the mixer are one model
-                pairs.setdefault(fingerprint(example.config.to_dict()), ConformanceCase(example, "together", check_together))
+                there = replace(example, device=device)
+                pairs.setdefault(fingerprint(example.config.to_dict()), ConformanceCase(there, "together", check_together))
     return [*found, *pairs.values()]
 
 
@@ -301,7 +303,7 @@ def check_together(variant: VariantExample) -> None:
             later_BT = torch.cat([ids_BT[:, :cut], others_BT[:, cut:]], dim=1)
             same(read(later_BT)[:, :cut], scores[:, :cut], "causality", f"scores before {cut} depend on later tokens")
     same(read(torch.cat([ids_BT[:1], others_BT[1:]]))[0], scores[0], "batch", "a row depends on the others of its batch")
-    hidden_BS = torch.zeros(ROWS, LENGTH, dtype=torch.bool)
+    hidden_BS = torch.zeros_like(ids_BT, dtype=torch.bool)
     hidden_BS[0, 0], hidden_BS[1, 3], hidden_BS[2, LENGTH - 2 :] = True, True, True
     seen = torch.ones(ROWS, dtype=torch.bool) if variant.pools else ~hidden_BS
     masked = read(ids_BT, key_padding_mask_BS=hidden_BS)
@@ -331,7 +333,7 @@ def _read_in_pieces(
         cache = subject.new_cache()
         cache.read(ids_BT[:, :3], lengths)
         for further in range(LENGTH - 3):
-            at_B1 = torch.tensor(lengths).unsqueeze(1) + further
+            at_B1 = torch.tensor(lengths, device=ids_BT.device).unsqueeze(1) + further
             found = cache.read(ids_BT.gather(1, at_B1))[:, 0]
             expected = scores.gather(1, at_B1.unsqueeze(-1).expand(-1, -1, scores.shape[-1]))[:, 0]
             same(found, expected, "cache", f"token {further + 4} from a cache has other scores than in a whole pass")
@@ -343,7 +345,7 @@ def _read_further(variant: VariantExample, model: Transformer, ids_BT: Tensor, s
     wanted, own = longer.state_dict(), model.state_dict()
     if any(wanted[name].shape != tensor.shape for name, tensor in own.items()):
         return
-    longer.double().eval().load_state_dict(own)
+    longer.to(variant.device).double().eval().load_state_dict(own)
     distance = float((variant.scores(longer, ids_BT) - scores).abs().max())
     variant.require(
         distance <= CLOSE * largest(scores), f"a longer model.context changes the scores of short rows by {distance:.1g}."
@@ -357,7 +359,7 @@ def _read_further(variant: VariantExample, model: Transformer, ids_BT: Tensor, s
 def check_fast_path(variant: VariantExample) -> None:
     """With a hook on every tap the reference implementation runs; the logits must equal those without hooks."""
     model = variant.model().double().eval()
-    key_padding_mask_BS = torch.zeros(ROWS, LENGTH, dtype=torch.bool)
+    key_padding_mask_BS = torch.zeros_like(variant.ids(), dtype=torch.bool)
     key_padding_mask_BS[0, 0], key_padding_mask_BS[1, 3] = True, True
     for keywords in ({}, {"key_padding_mask_BS": key_padding_mask_BS}):
         fast = variant.scores(model, variant.ids(), **keywords)
