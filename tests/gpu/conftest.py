@@ -1,4 +1,7 @@
-"""Tests of this folder need a CUDA GPU: what a variant, a step and a run do there. GLASSFORMER_GPU_TESTS_ON=cpu tries their logic."""
+"""Tests of this folder need a CUDA GPU: what a variant, a step and a run do there.
+
+GLASSFORMER_GPU_TESTS_ON=cpu tries their logic where there is none.
+"""
 
 from __future__ import annotations
 

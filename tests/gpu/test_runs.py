@@ -1,4 +1,4 @@
-"""Whole runs on a GPU: the CPU's losses, captured and resumed to the same bits, texts equal to the reference, real lack of memory."""
+"""Whole runs on a GPU: the CPU's losses, the same bits when resumed, texts equal to the reference, a real lack of memory."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Every variant on a GPU: the requirements of the conformance suite that compute, the CPU's scores and gradients, and a step that
-is captured as a CUDA graph, in float32 and in bf16."""
+"""Every variant on a GPU: the requirements of the conformance suite that compute, the CPU's scores and gradients, and a step
+that is captured as a CUDA graph, in float32 and in bf16."""
 
 from __future__ import annotations
 
