@@ -134,7 +134,7 @@ def train_beside(
         before = torch.cuda.memory_allocated() if on_cuda else 0
         if on_cuda:
             torch.cuda.reset_peak_memory_stats()
-        program = make(job)
+        program = _in_its_own_mode(make(job))
         program()  # compiles, and chooses kernels
         if on_cuda:
             peaks[name] = torch.cuda.max_memory_allocated() - before
@@ -327,6 +327,14 @@ def _as_torch_starts() -> Iterator[None]:
         yield
     finally:
         torch.set_deterministic_debug_mode(before)
+
+
+def _in_its_own_mode(program: Program) -> Program:
+    def run() -> float:
+        with _as_torch_starts():
+            return program()
+
+    return run
 
 
 def first_job_rate(name: str, job: GenerationJob, folder: Path | None) -> float:
