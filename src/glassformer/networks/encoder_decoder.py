@@ -115,6 +115,8 @@ class EncoderDecoderConfig(ModelConfig):
 class EncoderDecoder(Network):
     """Source ids -> memory; target ids and the memory -> vectors -> scores of the next token of the target."""
 
+    reads_source = True
+
     def __init__(self, config: EncoderDecoderConfig, vocabulary: int, outputs: int | None = None) -> None:
         super().__init__()
         target, shared = vocabulary if outputs is None else outputs, config.embeddings == "shared"
@@ -137,10 +139,6 @@ class EncoderDecoder(Network):
     @property
     def embedding(self) -> nn.Module:
         return self.decoder.embedding
-
-    @property
-    def reads_source(self) -> bool:
-        return True
 
     @property
     def source_vocabulary(self) -> int:
