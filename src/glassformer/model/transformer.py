@@ -117,7 +117,7 @@ class Transformer(Network):
 
     def initialise(self, seed: int) -> None:
         """Draws every weight anew, as ``model.init`` says."""
-        initialise(self, seed, layers=self.dims.layers, std_of=lambda weights: self.config.init.std_of(weights, self.dims))
+        initialise(self, seed, lambda weights: self.config.init.std_of(weights, self.dims))
 
     def lr_factors(self) -> dict[str, float]:
         factors = {name: self.config.init.lr_factor(name, each, self.dims) for name, each in self.named_parameters()}

@@ -268,13 +268,6 @@ class PretrainedNetwork(Network):
     def pretrained_source(self) -> dict[str, str]:
         return {"folder": str(self.folder.resolve()), "sha256": self._sha256}
 
-    def forward(
-        self, ids_BT: Tensor, *, key_padding_mask_BS: Tensor | None = None, segments_BT: Tensor | None = None, **_: Any
-    ) -> Tensor:
-        """Logits of the labels, [B, C]."""
-        features_BTD = self.features(ids_BT, key_padding_mask_BS=key_padding_mask_BS, segments_BT=segments_BT)
-        return self.logits(features_BTD, key_padding_mask_BS)
-
     def save_pretrained(
         self,
         folder: Path,
@@ -316,10 +309,6 @@ class PretrainedNetwork(Network):
                 loading = loading_snippet(class_name, base=None if plain else base_name(self), own=own, answers=answers)
                 write_atomically(draft / CARD, card(written, loading, notes))
         return Exported(folder, written, tuple(notes))
-
-    def trainable(self) -> int:
-        """The number of trainable parameters."""
-        return sum(parameter.numel() for parameter in self.parameters() if parameter.requires_grad)
 
 
 def _refuse_misfits(config: PretrainedConfig, loaded: LoadedEncoder, sizes: EncoderSizes, vocabulary: int) -> None:
