@@ -418,7 +418,7 @@ class HeadConfig(PartConfig):
 
     def incompatibility(self, dims: Dims) -> str | None:
         """A head that shares the embedding's matrix has a score for each token."""
-        if not self.reads_embedding or dims.num_outputs == dims.vocabulary:
+        if not self.reads_embedding or dims.scores_tokens:
             return None
         return (
             f"model.head={self.kind} gives one score for each of {dims.vocabulary} tokens, but the objective asks for "
