@@ -13,6 +13,7 @@ that they were made from: src/glassformer/runs/diagnosis.py, tests/runs/planted_
 from __future__ import annotations
 
 import argparse
+import calendar
 import contextlib
 import json
 import json.decoder
@@ -341,9 +342,6 @@ class RecurrentConfig(NetworkConfig):
         return Recurrent(outputs or vocabulary, self.width)
 
 
-MONTHS = "January February March April May June July August September October November December".split()
-
-
 def write_fourth() -> None:
     """Reviews of made-up goods, tables of numbers, dates in two forms, plays, a chain of letters."""
     draw, root = np.random.default_rng(31), Path(os.environ.get("GLASSFORMER_DATA", "."))
@@ -354,7 +352,8 @@ def write_fourth() -> None:
     )
 
     def review(label: str, *, of: list[str] = goods) -> str:
-        return f"the {draw.choice(of)} came {draw.choice(says[label])} and {draw.choice(says[label])} on day {draw.integers(1, 29)}"
+        what, one, other = draw.choice(of), draw.choice(says[label]), draw.choice(says[label])
+        return f"the {what} came {one} and {other} on day {draw.integers(1, 29)}"
 
     labels = [str(one) for one in draw.choice(list(says), 600)]
     reviews = [review(label) for label in labels]
@@ -366,7 +365,7 @@ def write_fourth() -> None:
     days = sorted({(int(draw.integers(1900, 2030)), int(draw.integers(12)), int(draw.integers(1, 29))) for _ in range(3000)})
     days = [days[at] for at in draw.permutation(len(days))]
     dates = [f"{year}-{month + 1:02}-{day:02}" for year, month, day in days]
-    spoken = [f"{day} {MONTHS[month]} {year}" for year, month, day in days]
+    spoken = [f"{day} {calendar.month_name[month + 1]} {year}" for year, month, day in days]
     files = {
         "nothing.tsv": ["label\ttext", *(f"{label}\t{text}" for label, text in zip(draw.permutation(labels), reviews))],
         "goods.tsv": ["label\ttext", *(f"{label}\t{review('so', of=[one])}" for label, one in zip(named, chosen))],
@@ -403,8 +402,8 @@ def of_play(file: str, **model: Any) -> dict[str, Any]:
 
 
 def of_dates(file: str) -> dict[str, Any]:
-    found = of_pairs(file, training__steps=900, evaluation__every=60, tokenizer={"kind": "char"})
-    return found | {"model": found["model"] | {"width": 64, "context": 32}}
+    found = of_pairs(file, training__steps=900, evaluation__every=60)
+    return found | {"tokenizer": {"kind": "char"}, "model": found["model"] | {"width": 64, "context": 32}}
 
 
 PLANTED_4: dict[str, tuple[dict[str, Any], set[str]]] = {
