@@ -23,6 +23,7 @@ from glassformer.foundation.metrics import Metric
 from glassformer.foundation.registry import Slot, VariantConfig
 from glassformer.model.losses import IGNORED, token_cross_entropy
 from glassformer.model.network import Network
+from glassformer.objectives.token_targets import target_features
 
 
 class Splits(Protocol):
@@ -93,10 +94,9 @@ class ObjectiveConfig(VariantConfig):
     def loss(self, network: Network, batch: Batch, *, dropout_seed: Tensor | None, smoothing: float) -> Tensor:
         """The loss summed over the targets of the batch. ``dropout_seed`` seeds dropout: hand it on to ``network.features``.
 
-        By default the cross-entropy of the tokens of ``targets``.
+        By default the cross-entropy of the tokens of ``targets``, given the sources if the batch has any.
         """
-        features_BTD = network.features(batch["ids"], dropout_seed=dropout_seed)
-        outputs = network.dims.num_outputs
+        features_BTD, outputs = target_features(network, batch, dropout_seed=dropout_seed), network.dims.num_outputs
         return token_cross_entropy(network.head, features_BTD, batch["targets"], outputs=outputs, smoothing=smoothing)
 
     def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
