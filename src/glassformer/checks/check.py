@@ -81,14 +81,15 @@ def check_model(
             passes = Passes(part, around=around, trained_precision=precision, seed=seed)
             with passes.undisturbed():
                 probes, padded = Probes(part, seed=seed, quick=quick), "padding" in (laws or ())
-                results.add(_test_laws(passes, probes, causal=must_be_causal, padded=padded, progress=progress))
+                found = _test_laws(passes, probes, causal=must_be_causal, padded=padded, progress=progress)
+                results.add(found, "through the head" if number else "")
             if results.findings:
                 break
         if subject.source is not None and not results.findings:
             subject.source.snapshot = snapshot
             passes = Passes(subject.source, around=around, trained_precision=precision, seed=seed)
             with passes.undisturbed():
-                results.add_source(_test_source(passes, Probes(subject.source, seed=seed, quick=quick)))
+                results.add(_test_source(passes, Probes(subject.source, seed=seed, quick=quick)), "of the source")
         if not results.findings:
             for law in needless & results.cannot_tell.keys():
                 results.not_judged[law] = (
@@ -117,6 +118,7 @@ def _in_evaluation_mode(target: Target) -> Iterator[None]:
 def _test_source(passes: Passes, probes: Probes) -> LawResults:
     """Rows, state and padding of the sources; and a note where no target depends on them."""
     results = _test_laws(passes, probes, causal=False, padded=True, progress=lambda share: None)
+    results.not_judged.clear()  # the report says it of the target
     if results.findings or results.cannot_tell:
         return results
     ids_BS = probes.rows(2, min(8, passes.subject.context))
