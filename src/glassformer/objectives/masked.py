@@ -11,6 +11,7 @@ import torch
 from pydantic import Field
 
 from glassformer.data.batches import Batch, WindowBatches
+from glassformer.data.data_kinds import PreparedData
 from glassformer.data.tokenizers.base import MASK, Tokenizer
 from glassformer.evaluation.language_baselines import Unigram
 from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes, Units
@@ -20,7 +21,7 @@ from glassformer.foundation.metrics import Metric
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.losses import IGNORED
 from glassformer.model.network import Network
-from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
+from glassformer.objectives.base import OBJECTIVES, ObjectiveConfig
 
 DRAWN_TOGETHER = 256
 """Windows whose masks are drawn together, so that the evaluation's batch size does not change them."""
@@ -75,7 +76,7 @@ class MaskedConfig(ObjectiveConfig):
     def marks(self) -> tuple[str, ...]:
         return (MASK,)
 
-    def batches(self, data: Data, *, context: int, batch_size: int, seed: int) -> MaskedBatches:
+    def batches(self, data: PreparedData, *, context: int, batch_size: int, seed: int) -> MaskedBatches:
         tokens = data.part("text").split("train").tokens
         windows = WindowBatches(tokens, context=context, batch_size=batch_size, seed=seed)
         return MaskedBatches(windows, data.tokenizer.mark_id(MASK), data.tokenizer.size, self.share, seed)
@@ -108,14 +109,14 @@ class MaskedConfig(ObjectiveConfig):
         context = min(tools.context, len(items.tokens))
         return {"objective": self.kind, "objective.share": self.share, "model.context": context}
 
-    def fit_baselines(self, data: Data) -> dict[str, Baseline]:
+    def fit_baselines(self, data: PreparedData) -> dict[str, Baseline]:
         size = data.tokenizer.size
         unigram = Unigram.fit(data.part("text").split("train").tokens, size)
         tables = {"uniform": np.full(size, 1.0 / size), "unigram": unigram.table_V}
         return {name: MaskedBaseline(table_V, self.share) for name, table_V in tables.items()}
 
-    def fitted_on(self, data: Data) -> str:
-        text: Any = data.part("text")
+    def fitted_on(self, data: PreparedData) -> str:
+        text = data.part("text")
         return fingerprint([self.to_dict(), text.tokens_key("train"), data.tokenizer.size])
 
     def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, Self, final
 
 import torch
@@ -12,12 +13,11 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from glassformer.data.batches import Batch, BatchesByStep
-from glassformer.evaluation.results import Baseline
+from glassformer.data.data_kinds import PreparedData
 from glassformer.foundation.errors import ConfigError
-from glassformer.foundation.metrics import Metric
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.losses import IGNORED
-from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
+from glassformer.objectives.base import OBJECTIVES, ObjectiveConfig
 from glassformer.objectives.spans import PAD
 
 SHARE = "share"
@@ -96,26 +96,6 @@ class MixtureConfig(ObjectiveConfig):
     def laws(self) -> frozenset[str]:  # type: ignore[override]
         return frozenset(law for one in self.objectives.values() for law in one.laws)
 
-    @property
-    def judged_on(self) -> str:  # type: ignore[override]
-        return self.judge.judged_on
-
-    @property
-    def ask_reads(self) -> str:  # type: ignore[override]
-        return self.judge.ask_reads
-
-    @property
-    def metrics(self) -> tuple[Metric, ...]:  # type: ignore[override]
-        return self.judge.metrics
-
-    @property
-    def baselines(self) -> Mapping[str, type[Baseline]]:  # type: ignore[override]
-        return self.judge.baselines
-
-    @property
-    def answers_questions(self) -> bool:
-        return self.judge.answers_questions
-
     def marks(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(mark for one in self.objectives.values() for mark in one.marks()))
 
@@ -131,7 +111,7 @@ class MixtureConfig(ObjectiveConfig):
             )
         return {first: left, **rows}
 
-    def batches(self, data: Data, *, context: int, batch_size: int, seed: int) -> MixedBatches:
+    def batches(self, data: PreparedData, *, context: int, batch_size: int, seed: int) -> MixedBatches:
         made = [
             self.objectives[kind].batches(data, context=context, batch_size=rows, seed=derive_seed(seed, "part", kind))
             for kind, rows in self.rows_of(batch_size).items()
@@ -139,16 +119,19 @@ class MixtureConfig(ObjectiveConfig):
         return MixedBatches(made, data.tokenizer.mark_id(PAD))
 
 
-OF_THE_JUDGE = (
+FACTS_OF_THE_JUDGE = ("judged_on", "ask_reads", "metrics", "baselines", "answers_questions")
+METHODS_OF_THE_JUDGE = (
     *("evaluate", "validation_metrics", "num_units", "evaluation_settings", "training_sample", "fit_baselines", "fitted_on"),
     *("predict", "ask", "abstain_rule", "remark_on", "sample", "pictures", "tables", "show", "show_with"),
 )
-"""What a mixture does as the part that is evaluated does it."""
+"""What a mixture is and does as the part that is evaluated."""
 
 
 def _by_the_judge(name: str) -> Callable[..., Any]:
     return lambda mixture, *given, **named: getattr(mixture.judge, name)(*given, **named)
 
 
-for _name in OF_THE_JUDGE:
+for _name in FACTS_OF_THE_JUDGE:
+    setattr(MixtureConfig, _name, property(attrgetter(f"judge.{_name}")))
+for _name in METHODS_OF_THE_JUDGE:
     setattr(MixtureConfig, _name, _by_the_judge(_name))

@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from glassformer.data.batches import Batch, shuffled
+from glassformer.data.data_kinds import PreparedData
 from glassformer.data.pairs.pair_batches import START
 from glassformer.data.tokenizers.base import MASK, Tokenizer
 from glassformer.evaluation.results import EvaluationTools, Outcomes, Units
@@ -23,7 +24,7 @@ from glassformer.foundation.metrics import LOSS, Metric
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.losses import IGNORED
 from glassformer.model.network import Network
-from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
+from glassformer.objectives.base import OBJECTIVES, ObjectiveConfig
 from glassformer.objectives.span_rows import DRAWS, Draw, Marks, SpanRule, Start, TextLines, compose, draw
 from glassformer.objectives.token_targets import row_nats, row_targets, shown_pairs
 
@@ -100,7 +101,7 @@ class SpansConfig(ObjectiveConfig):
             reason="context-too-short",
         )
 
-    def batches(self, data: Data, *, context: int, batch_size: int, seed: int) -> SpanBatches:
+    def batches(self, data: PreparedData, *, context: int, batch_size: int, seed: int) -> SpanBatches:
         text = data.part("text").split("train")
         lines = TextLines(text.tokens, text.starts, texts_of(data.tokenizer), salient=self.salient > 0)
         if not len(lines):

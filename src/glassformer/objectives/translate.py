@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from glassformer.data.batches import Batch
+from glassformer.data.data_kinds import PreparedData
 from glassformer.data.labels.label_batches import LengthGroups
 from glassformer.data.pairs.pair_batches import (
     END,
@@ -37,7 +38,7 @@ from glassformer.generation.beams import BeamRule, Continuation
 from glassformer.generation.sampling import Sampling
 from glassformer.generation.translation import TranslationRule, translate
 from glassformer.model.network import Network
-from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
+from glassformer.objectives.base import OBJECTIVES, ObjectiveConfig
 from glassformer.objectives.token_targets import row_nats, row_targets, shown_pairs
 
 COMPARED = 64
@@ -71,10 +72,10 @@ class TranslateConfig(ObjectiveConfig):
     def marks(self) -> tuple[str, ...]:
         return MARKS
 
-    def outputs(self, data: Data) -> int | None:
+    def outputs(self, data: PreparedData) -> int | None:
         return data.tokenizer.target.size if isinstance(data.tokenizer, TwoTokenizers) else None
 
-    def batches(self, data: Data, *, context: int, batch_size: int, seed: int) -> PairBatches:
+    def batches(self, data: PreparedData, *, context: int, batch_size: int, seed: int) -> PairBatches:
         pairs = encode_pairs(data.tokenizer, data.part("pairs").split("train"), context, training=True)
         return PairBatches(LengthGroups(pairs, batch_size=batch_size, seed=seed))
 
@@ -164,7 +165,7 @@ class TranslateConfig(ObjectiveConfig):
             answers.append(Answer(source, text, chances[0], options.abstains(chances[0]), shown))
         return answers
 
-    def sample(self, network: Network, data: Data, tools: EvaluationTools) -> tuple[str, str]:
+    def sample(self, network: Network, data: PreparedData, tools: EvaluationTools) -> tuple[str, str]:
         part = data.part("pairs")
         name = "validation" if "validation" in part.names else "train"
         some = part.split(name).chosen(range(min(SHOWN, len(part.split(name)))))
@@ -174,10 +175,10 @@ class TranslateConfig(ObjectiveConfig):
         ]
         return "\n".join(lines), f"The first sources of {name}, their translations, and in brackets the references."
 
-    def fit_baselines(self, data: Data) -> dict[str, Baseline]:
+    def fit_baselines(self, data: PreparedData) -> dict[str, Baseline]:
         return fit_translation_baselines(data.part("pairs").split("train"))
 
-    def fitted_on(self, data: Data) -> str:
+    def fitted_on(self, data: PreparedData) -> str:
         return fingerprint([self.kind, data.part("pairs").split("train").fingerprint])
 
     def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:
