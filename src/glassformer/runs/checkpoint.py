@@ -202,27 +202,19 @@ def newest_good(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint | 
     return None
 
 
-def newest_for_inference(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint | None:
-    """The same for inference: the newest with intact weights, whatever its optimizer file."""
+def last_checkpoint(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint:
+    """The same for inference: the newest with intact weights, whatever its optimizer file; raises if the run has none."""
     steps = run.steps()
     for step in reversed(steps):
         try:
             return load_for_inference(run.checkpoint(step), warn)
         except DamagedCheckpoint as error:
             warn(_skipped(error, step, steps))
-    return None
+    raise RunError(f"{run.root} has no complete checkpoint yet; train it first.", reason="no-checkpoint")
 
 
 def _skipped(error: DamagedCheckpoint, step: int, steps: list[int]) -> str:
     return f"{error} {'There is no checkpoint before it.' if step == steps[0] else 'Using the checkpoint before it.'}"
-
-
-def last_checkpoint(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint:
-    """The same; raises if the run has none."""
-    found = newest_for_inference(run, warn)
-    if found is None:
-        raise RunError(f"{run.root} has no complete checkpoint yet; train it first.", reason="no-checkpoint")
-    return found
 
 
 def prune(run: RunDirectory, *, keep: int, also: set[int]) -> None:
