@@ -44,10 +44,6 @@ class Dims:
         """All heads side by side: what the output projection reads."""
         return self.heads * self.head_width
 
-    def linear_parameters(self, inputs: int, outputs: int) -> int:
-        """Numbers in one linear layer, with its bias where the model has biases."""
-        return inputs * outputs + (outputs if self.bias else 0)
-
 
 def matmul_flops(*sizes: int) -> int:
     """Floating-point operations of one (batched) matrix product: two (multiply, add) per inner element."""

@@ -70,6 +70,19 @@ def test_labels_that_may_be_none_or_the_same_are_named(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("swap", [False, True])
+def test_rows_between_an_open_quote_and_a_later_one_are_told(swap: bool, tmp_path: Path) -> None:
+    """No csv reader can know: the file is valid."""
+    rows = ["text,label", '"a, b\nc",x', '"late,y', "b,x", 'pipe 5",y', "d,y", ""]
+    if swap:
+        rows = ["label,text", 'x,"a, b\nc"', 'y,"late', 'x,pipe 5"', "y,d", ""]
+    file = tmp_path / "t.csv"
+    file.write_text("\n".join(rows))
+    notes = Labels(DataConfig.parse({"path": str(file), "split": {"validation": 0.0}})).notes
+    assert [note for note in notes if "quote left open" in note] == [note for note in notes if "t.csv:4" in note]
+    assert any("t.csv:4" in note for note in notes)
+
+
 def test_a_number_with_a_comma_gets_a_remedy(tmp_path: Path) -> None:
     for number in ("12,5", "1,200.50"):
         config = files(tmp_path, "".join(f"{number if n == 7 else n} text {n}\n" for n in range(30)))

@@ -40,6 +40,7 @@ from glassformer.data.reading.corpus import (
     read,
     read_rows,
 )
+from glassformer.data.reading.layouts import DELIMITERS
 from glassformer.data.reading.named_sets import LabelSources
 from glassformer.data.reading.readers import given_texts, text_per_line
 from glassformer.data.reading.sources import cached_rows, find_label_sources, find_sources, fingerprint_of, source_at
@@ -310,7 +311,7 @@ class Labels(SplitRows[Row, LabelledTexts]):
                     f"{self._splits['train'].ids[here]} ({similarity:.0%})."
                 )
         if self.target != "number":
-            found += self._doubtful_labels()
+            found += [*self._doubtful_labels(), *self._swallowed_rows()]
         if self.target == "class" and len(self._values) > MOST_RATINGS and all(map(_is_number, self._values)):
             found.append(
                 f"The {len(self._values)} labels are all numbers; objective: labels does not know their order or distance. "
@@ -339,6 +340,20 @@ class Labels(SplitRows[Row, LabelledTexts]):
             if len(names) > 1
         ]
         return found
+
+    def _swallowed_rows(self) -> list[str]:
+        """Texts with lines that end or begin like a row of the table, as between a quote left open and the next one."""
+        ends = tuple(between + label for label in self._values for between in DELIMITERS)
+        begins = tuple(label + between for label in self._values for between in DELIMITERS)
+        found = []
+        for split in self._splits.values():
+            for at, text in enumerate(split.texts):
+                lines = text.split("\n")
+                if any(line.endswith(ends) for line in lines[:-1]) or any(line.startswith(begins) for line in lines[1:]):
+                    found.append(split.ids[at])
+        if not found:
+            return []
+        return [f"{len(found)} texts hold what look like rows of the table, for example {found[0]}: is a quote left open?"]
 
     @property
     def record(self) -> dict[str, Any]:

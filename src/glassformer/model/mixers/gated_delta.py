@@ -35,9 +35,6 @@ class GatedDeltaConfig(MixerConfig):
     def build(self, dims: Dims) -> GatedDelta:
         return GatedDelta(dims)
 
-    def parameters(self, dims: Dims) -> int:
-        return dims.linear_parameters(dims.width, 4 * dims.width + 2 * dims.heads)
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         projections = matmul_flops(batch * length, dims.width, 4 * dims.width + 2 * dims.heads)
         running_sums = matmul_flops(batch, dims.heads, length, length)

@@ -43,15 +43,6 @@ class Mamba2Config(MixerConfig):
     def build(self, dims: Dims) -> Mamba2:
         return Mamba2(dims, state=self.state, kernel=self.kernel)
 
-    def parameters(self, dims: Dims) -> int:
-        read = dims.width + 2 * self.state
-        return (
-            dims.linear_parameters(dims.width, dims.width + read + dims.heads)
-            + self.kernel * read
-            + 3 * dims.heads
-            + dims.width
-        )
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         projections = matmul_flops(batch * length, dims.width, 2 * dims.width + 2 * self.state + dims.heads)
         running_sums = matmul_flops(batch, dims.heads, length, length)
