@@ -18,8 +18,14 @@ class Watcher(Protocol):
         """How far ``what`` has come; ``facts`` are shown beside the bar (loss, tokens per second)."""
 
 
-class Silent(Watcher):
+class Silent:
     """Shows nothing."""
+
+    def say(self, sentence: str) -> None:
+        return None
+
+    def progress(self, what: str, done: float, total: float, facts: dict[str, Any] | None = None) -> None:
+        return None
 
 
 SILENT: Watcher = Silent()
