@@ -32,6 +32,11 @@ class Dims:
         return self.vocabulary if self.outputs is None else self.outputs
 
     @property
+    def scores_tokens(self) -> bool:
+        """Whether what the head gives is a score for each token of the vocabulary."""
+        return self.num_outputs == self.vocabulary
+
+    @property
     def head_width(self) -> int:
         return self.width // self.heads if self.own_head_width is None else self.own_head_width
 

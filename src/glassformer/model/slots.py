@@ -422,7 +422,7 @@ class HeadConfig(PartConfig):
 
 def needs_the_vocabulary(config: HeadConfig, dims: Dims) -> str | None:
     """The incompatibility of heads that share the embedding's matrix."""
-    if dims.outputs is None or dims.outputs == dims.vocabulary:
+    if dims.scores_tokens:
         return None
     return (
         f"model.head={config.kind} gives one score for each of {dims.vocabulary} tokens, but the objective asks for "

@@ -71,7 +71,7 @@ class GatedDelta(Mixer):
         q_BHTE, k_BHTE, v_BHTE = (split_heads(part, self.heads) for part in self.qkv(x_BTD).chunk(3, dim=-1))
         q_BHTE, k_BHTE = self.query(F.normalize(q_BHTE, dim=-1)), self.key(F.normalize(k_BHTE, dim=-1))
         v_BHTE, rates_BHT2 = self.value(v_BHTE), split_heads(self.rates(x_BTD), self.heads)
-        backwards = replace(attention_context, causal=True, prefix_lengths_B=None)
+        backwards = attention_context.backwards
         log_a_BHT1 = backwards.without_padding(F.logsigmoid(rates_BHT2[..., :1]) / SLOWNESS)
         b_BHT1 = backwards.without_padding(torch.sigmoid(rates_BHT2[..., 1:]))
         if cache is None or cache.begins:
