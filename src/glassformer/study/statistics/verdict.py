@@ -320,12 +320,6 @@ class Verdict:
         """Of the judged metric, variant minus baseline, with its interval."""
         return self.evidence.difference if self.evidence else Estimate(None, reason=self.reason)
 
-    def around_name(self) -> tuple[str, str]:
-        """The sentence before and after the variant's name, for a renderer that formats the name itself."""
-        marked = self.sentence.startswith(f"{wording.EXPLORATORY} {self.variant} ")
-        before = wording.EXPLORATORY if marked else ""
-        return before, self.sentence.removeprefix(before).lstrip().removeprefix(self.variant).lstrip()
-
     def to_dict(self) -> dict[str, Any]:
         """The JSON form, as ``compare --json`` and the study's files have it."""
         nothing = {"p": None, "p_corrected": None, "seeds": self.seeds_run, "seeds_needed": SeedsNeeded(None).to_dict()}
