@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+from codecs import BOM_UTF8
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,7 +39,8 @@ def command(
     from glassformer.data.config import DataConfig
     from glassformer.data.reading.corpus import format_by_name
     from glassformer.data.reading.sources import source_at
-    from glassformer.data.reading.tables import DEFAULTS, WholeTable, named, table_writer
+    from glassformer.data.reading.tables import DEFAULTS, named
+    from glassformer.data.reading.whole_tables import WholeTable, table_writer
     from glassformer.prediction import PIECE
     from glassformer.run import load
 
@@ -78,12 +79,13 @@ def command(
     to_kind = kind if out is None else format_by_name(out)
     if to_kind in ("text", "label-text"):
         raise UsageError(f"--out {out} must end in .csv, .tsv, .jsonl or .parquet.", reason="not-a-table")
-    with watching() as watch, table_writer(out, to_kind, rows.layout, [*rows.names, *added]) as writer:
+    layout = rows.layout if to_kind == kind else None
+    with watching() as watch, table_writer(out, to_kind, layout, [*rows.names, *added]) as write:
         pieces = predictor.predict_rows(
             rows.pieces(PIECE), text=text, pair=pair, abstain_below=below, temperature=not no_temperature
         )
         for piece in pieces:
-            writer.write(piece)
+            write(piece)
             counted["rows"] += len(piece)
             counted["abstained"] += sum(bool(row.get("abstained", row["predicted"] is None)) for row in piece)
             counted["unlike"] += sum(bool(row["unlike"]) for row in piece)
@@ -106,7 +108,5 @@ def _kind_of_input(file: Path) -> Any:
     with file.open("rb") as raw:
         if raw.read(len(PARQUET)) == PARQUET:
             return "parquet"
-        if raw.seek(0) or raw.read(2) in (BOM_UTF16_LE, BOM_UTF16_BE):
-            return "csv"
     with open_bytes(file) as stream:
         return "jsonl" if stream.read(64).removeprefix(BOM_UTF8).lstrip().startswith(b"{") else "csv"

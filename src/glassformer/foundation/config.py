@@ -82,7 +82,7 @@ def _about_field(config: type[BaseModel], field: str, problems: Sequence[Any]) -
         for part in path:
             config = _section(config, part) or config
         known = sorted(config.model_fields)
-        return f"There is no key {field!r}.{suggestion(name, known)} Known here: {', '.join(known)}."
+        return f"There is no key {field!r}.{suggestion(name, known)} Known here: {', '.join(known) or 'none'}."
     if problem["type"] == "missing":
         return f"{field} is missing; give it a value."
     if problem["type"] == "value_error":

@@ -185,9 +185,9 @@ def _load(file: Path, *, again: bool = False) -> None:
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
-        where = f", line {lines[-1]}" if lines else ""
+        where, said = f", line {lines[-1]}" if lines else "", str(error).partition("\n")[0].rstrip(".")
         raise UsageError(
-            f"--plugin {file}{where}: running it failed with {type(error).__name__}: {error}.", reason="plugin-failed"
+            f"--plugin {file}{where}: running it failed with {type(error).__name__}: {said}.", reason="plugin-failed"
         ) from error
     imports = own_imports(file)
     _loaded[key] = {"file": str(file), "sha256": digest, **({"imports": imports} if imports else {})}

@@ -46,6 +46,12 @@ def keyed(part: M, key: str) -> M:
     return part
 
 
+def part_key(module: nn.Module) -> str | None:
+    """The key of a whole part; None for what is inside one."""
+    key: str | None = module.__dict__.get("_start_key")
+    return key
+
+
 @dataclass(frozen=True)
 class InitialWeights:
     """One module that draws its start, with its key and its role: "residual", "linear", "embedding" or "own" (it defines
@@ -72,7 +78,7 @@ def initial_weights(model: nn.Module) -> list[InitialWeights]:
         if module in seen:
             return
         seen.add(module)
-        own_key, mark = module.__dict__.get("_start_key"), module.__dict__.get("_start", _Mark("", False))
+        own_key, mark = part_key(module), module.__dict__.get("_start", _Mark("", False))
         if own_key is not None:
             key, counts = own_key, Counter()
         drawn_from, role = key, _role(module, mark)

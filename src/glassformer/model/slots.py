@@ -1,6 +1,6 @@
 """The interfaces of a model's parts: positions, mixer, merge, norm, feed-forward, block, stack, head; and their slots.
 
-A variant is one file in the slot's package: a config (choices; counts its parameters and FLOPs) above the module it
+A variant is one file in the slot's package: a config (choices; counts its FLOPs) above the module it
 builds. What leaves a slot empty (``none``) stands at the end of this file. FLOPs are those of matrix products in one forward
 pass of the reference implementation, as torch's counter counts them.
 """
@@ -47,10 +47,6 @@ class PartConfig(VariantConfig):
     def starts_silent(self) -> bool:
         """Whether outputs start at zero, so that gradients reach the parameters before them only after a first step."""
         return False
-
-    def parameters(self, dims: Dims) -> int:
-        """Numbers that are trained, exactly."""
-        return 0
 
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         """Matrix-product FLOPs of one forward pass over ``batch`` rows of ``length`` tokens."""
@@ -426,7 +422,7 @@ class HeadConfig(PartConfig):
 
 def needs_the_vocabulary(config: HeadConfig, dims: Dims) -> str | None:
     """The incompatibility of heads that share the embedding's matrix."""
-    if dims.outputs is None or dims.outputs == dims.vocabulary:
+    if dims.scores_tokens:
         return None
     return (
         f"model.head={config.kind} gives one score for each of {dims.vocabulary} tokens, but the objective asks for "

@@ -95,7 +95,7 @@ class Transformer(Network):
         incompatibility = config.head.incompatibility(dims)
         if incompatibility:
             raise ConfigError(incompatibility, reason="incompatible-parts")
-        self.config, self.dims, self._cross = config, dims, cross
+        self.config, self.dims, self.cross = config, dims, cross
         self.embedding = keyed(config.embedding.build(dims), "embedding") if embedding is None else embedding
         self.positions = self._positions()
         self.segments = keyed(Embedding(config.segments, dims.width), "segments") if config.segments else None
@@ -155,7 +155,7 @@ class Transformer(Network):
             parts = keyed(mixer, f"{key}.cross.mixer"), keyed(config.merge.build(dims), f"{key}.cross.merge")
             return keyed(Attention(dims, *parts), f"{key}.cross")
 
-        reader = None if self._cross is None else self._cross.build(dims)
+        reader = None if self.cross is None else self.cross.build(dims)
         make = LayerParts(
             attention=attention,
             feedforward=lambda: keyed(config.feedforward.build(dims), numbered("feedforward")),

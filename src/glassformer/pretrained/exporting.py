@@ -67,6 +67,12 @@ def export(run: RunDirectory, model: Network, tokenizer: Tokenizer, folder: Path
             reason="own-network-not-exported",
         )
     architecture = fitting_architecture(config)
+    if not model.dims.scores_tokens:
+        raise ConfigError(
+            f"This model has no class in transformers: its {model.dims.num_outputs} outputs are not scores of its "
+            f"{model.dims.vocabulary} tokens; its weights are in {run.checkpoint(step)}, as safetensors.",
+            reason="no-class",
+        )
     document = document_of(tokenizer)
     class_name = architecture.class_of(config)
     settings = {

@@ -42,9 +42,6 @@ class AheadConfig(HeadConfig):
     def build(self, dims: Dims, embedding: nn.Embedding) -> Ahead:
         return Ahead(dims, embedding, self)
 
-    def parameters(self, dims: Dims) -> int:
-        return (self.tokens - 1) * dims.width**2
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         return matmul_flops(batch * length, dims.width, dims.num_outputs)
 

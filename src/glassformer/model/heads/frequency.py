@@ -21,9 +21,6 @@ class FrequencyConfig(HeadConfig):
     def build(self, dims: Dims, embedding: nn.Embedding) -> Frequency:
         return Frequency(dims, embedding)
 
-    def parameters(self, dims: Dims) -> int:
-        return dims.vocabulary
-
     def incompatibility(self, dims: Dims) -> str | None:
         return needs_the_vocabulary(self, dims)
 

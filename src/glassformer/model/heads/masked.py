@@ -34,9 +34,6 @@ class MaskedConfig(HeadConfig):
     def incompatibility(self, dims: Dims) -> str | None:
         return needs_the_vocabulary(self, dims)
 
-    def parameters(self, dims: Dims) -> int:
-        return (dims.width + 1) * dims.width + 2 * dims.width + dims.vocabulary
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         rows = batch * length
         return matmul_flops(rows, dims.width, dims.width) + matmul_flops(rows, dims.width, dims.vocabulary)

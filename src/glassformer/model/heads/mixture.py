@@ -35,9 +35,6 @@ class MixtureConfig(HeadConfig):
     def incompatibility(self, dims: Dims) -> str | None:
         return needs_the_vocabulary(self, dims)
 
-    def parameters(self, dims: Dims) -> int:
-        return dims.linear_parameters(dims.width, self.parts * dims.width) + dims.linear_parameters(dims.width, self.parts)
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         made = matmul_flops(batch * length, dims.width, self.parts * dims.width + self.parts)
         return made + matmul_flops(batch * length * self.parts, dims.width, dims.vocabulary)

@@ -37,9 +37,6 @@ class SoftcapConfig(HeadConfig):
     def incompatibility(self, dims: Dims) -> str | None:
         return needs_the_vocabulary(self, dims) if self.tied else None
 
-    def parameters(self, dims: Dims) -> int:
-        return 0 if self.tied else dims.width * dims.num_outputs
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         return matmul_flops(batch * length, dims.width, dims.num_outputs)
 

@@ -25,9 +25,6 @@ class PooledConfig(HeadConfig):
     def incompatibility(self, dims: Dims) -> str | None:
         return needs_the_vocabulary(self, dims)
 
-    def parameters(self, dims: Dims) -> int:
-        return (dims.width + 1) * dims.width
-
     def untrained(self, dims: Dims) -> dict[str, slice]:
         """No score depends on the pooler."""
         return {"head.pooler.weight": slice(0, dims.width), "head.pooler.bias": slice(0, dims.width)}

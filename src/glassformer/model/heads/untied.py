@@ -22,9 +22,6 @@ class UntiedConfig(HeadConfig):
     def build(self, dims: Dims, embedding: nn.Embedding) -> Untied:
         return start(Untied(dims, bias=self.bias))
 
-    def parameters(self, dims: Dims) -> int:
-        return dims.width * dims.num_outputs + (dims.num_outputs if self.bias else 0)
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         return matmul_flops(batch * length, dims.width, dims.num_outputs)
 
