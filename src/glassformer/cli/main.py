@@ -126,7 +126,7 @@ def run(arguments: Sequence[str]) -> int:
     except BadArgument as error:
         return _end_with(error.on_command_line, exit_code_of(error))
     except OtherProcessFailed as error:
-        return error.code
+        return error.exit_code
     except (GlassformerError, KeyboardInterrupt) as error:
         return _end_with(str(error) or "Stopped.", exit_code_of(error))
     except BaseException as error:

@@ -15,7 +15,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -179,19 +179,21 @@ def write_atomically(path: Path, content: bytes | str) -> None:
 
 @contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
-    """A draft beside ``folder`` (absent or empty), which it becomes once all is written; of a failure nothing is left."""
+    """A draft beside ``folder`` (absent or empty), which it becomes once all is on disk; of a failure nothing is left."""
     with room_on_disk(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
         try:
             yield draft
             draft.chmod(0o755)
+            sync_folder(draft)
             if folder.is_dir():
                 folder.rmdir()  # it is empty
             os.rename(draft, folder)
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)
             raise
+        sync_folder(folder.parent)
 
 
 def write_json(path: Path, document: Any) -> None:
@@ -323,10 +325,7 @@ def sha256_of_bytes(content: bytes) -> str:
 @lru_cache(maxsize=1)
 def code_sha256() -> str:
     """A checksum of all our source files: another line of code may be another model, so caches are keyed by it."""
-    root, total = Path(__file__).parents[1], hashlib.sha256()
-    for file in sorted(root.rglob("*.py")):
-        total.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes())
-    return total.hexdigest()
+    return _sha256_of_sources(())
 
 
 NOT_TRAINING = (
@@ -351,9 +350,13 @@ def training_code_sha256() -> str:
 
     It does not change with the command line, the page or the statistics, so that trials outlive a release.
     """
+    return _sha256_of_sources(NOT_TRAINING)
+
+
+def _sha256_of_sources(left_out: Collection[str]) -> str:
     root, total = Path(__file__).parents[1], hashlib.sha256()
     for file in sorted(root.rglob("*.py")):
-        if file.relative_to(root).parts[0] not in NOT_TRAINING:
+        if file.relative_to(root).parts[0] not in left_out:
             total.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes())
     return total.hexdigest()
 
