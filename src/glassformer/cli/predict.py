@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from codecs import BOM_UTF8
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,7 +38,7 @@ def command(
     A row without a text, and a withheld answer, has no label. `ask` labels texts typed by hand.
     """
     from glassformer.data.config import DataConfig
-    from glassformer.data.reading.corpus import format_by_name
+    from glassformer.data.reading.corpus import format_by_name, layout_notes
     from glassformer.data.reading.sources import source_at
     from glassformer.data.reading.tables import DEFAULTS, named
     from glassformer.data.reading.whole_tables import WholeTable, table_writer
@@ -46,7 +47,8 @@ def command(
 
     if json and out is None:
         raise UsageError("--json reports on a written table; give --out FILE too.", reason="json-without-out")
-    (file, *_) = source_at(table, DataConfig(path=table)).files
+    source = source_at(table, DataConfig(path=table))
+    file = source.files[0]
     kind = _kind_of_input(file) if table == "-" else format_by_name(file)
     if kind in ("text", "label-text"):
         raise UsageError(
@@ -62,6 +64,8 @@ def command(
     text: Any = text_column or reading.get("text_column") or DEFAULTS["text_column"]
     pair: Any = pair_column or reading.get("pair_column")
     rows = WholeTable(file, kind, numbered=isinstance(text, int))
+    for note in layout_notes(replace(source, format=kind)):
+        say(note)
     text, pair = named(str(text), rows.names), None if pair is None else named(str(pair), rows.names)
     for option, column in (("--text-column", text), ("--pair-column", pair)):
         if column is not None and column not in rows.names:

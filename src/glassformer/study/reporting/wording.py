@@ -340,8 +340,9 @@ class Explanation:
             caveats.append(f"Measured on {blocks} of one text: the verdict is about other parts of this text.")
         mentioned = self._only_here or (self.word == "not decided" and e.seeds_needed.value is None)
         if e.effects.document_share > MUCH_FROM_DOCUMENTS and not mentioned:
+            most = "most" if e.effects.document_share > 0.5 else "too"
             caveats.append(
-                f"{100 * e.effects.document_share:.0f} % of the variance comes from the {e.unit}: more text would help most."
+                f"{100 * e.effects.document_share:.0f} % of the variance comes from the {e.unit}: more text would help {most}."
             )
         if e.long_and_short is not None and not (self.word == "same" and max(map(abs, e.long_and_short)) < e.margin):
             long, short = (f"{number(100 * one if e.metric.answers else one)}" for one in e.long_and_short)
