@@ -11,6 +11,7 @@ flat               the loss is where it began, or never came below that of a gue
 one-class          a classifier predicts the same class for every text
 same-text          most of the validation data were trained on
 too-good           a loss far below what counting pairs of tokens gives: a leak, duplicates, or text made by a rule
+ignores-source     targets cost as much with the source of another pair
 overfitting        validation got worse while training got better
 still-learning     validation was still improving when training ended
 """
@@ -26,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.foundation.errors import GlassformerError
-from glassformer.foundation.metrics import COLLAPSED_TO, LOSS, TRAIN, VALIDATION, Metric
+from glassformer.foundation.metrics import COLLAPSED_TO, LOSS, SOURCE_GAIN, TRAIN, VALIDATION, Metric
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import MetricsLog
 
@@ -50,6 +51,8 @@ SAME = 0.5
 """The share of validation data trained on from which on its figures measure memory."""
 TOO_GOOD = 0.25
 """A loss below this share of the best baseline's is more than a text of natural language allows a small model."""
+WORTH = 0.02
+"""A source that saves less than this share of the loss is not used."""
 FEWEST = 4
 """Evaluations needed to see a trend."""
 
@@ -148,7 +151,7 @@ def diagnose(records: Sequence[Mapping[str, Any]], facts: Facts) -> list[Finding
     unstable = _unstable(train, facts) if worse is None and collapsed is None else None
     found = [worse, unstable, flat, collapsed, _same_text(facts), _too_good(records, last, facts)]
     if worse is None and unstable is None and flat is None:
-        found += [trend]
+        found += [_ignores_source(records, last, early=trend is not None and trend.code == "still-learning"), trend]
     return [one for one in found if one is not None]
 
 
@@ -311,6 +314,20 @@ def _too_good(records: Sequence[Mapping[str, Any]], last: float, facts: Facts) -
         f"Its {facts.metric.name} is {last:.3f}; the best baseline, {name}, has {best:.3f}. Either it sees what it predicts, "
         "or the text repeats itself.",
         f"{why} If the text is made by a rule, all is well.",
+    )
+
+
+def _ignores_source(records: Sequence[Mapping[str, Any]], last: float, *, early: bool) -> Finding | None:
+    """``early``: it was still learning, and may come to use its source; then this is a note."""
+    gains = _series(records, VALIDATION + SOURCE_GAIN)
+    if not gains or gains[-1][1] >= WORTH * last:
+        return None
+    return Finding(
+        "ignores-source",
+        "It makes no use of its source: it has learned to write targets, not to translate.",
+        f"Targets cost {last:.3f} nats per token with their own sources, and {gains[-1][1]:.3f} more with other sources.",
+        "Look whether sources and targets belong together: `glassformer data show RECIPE`. If they do, train longer.",
+        tone="note" if early else "warning",
     )
 
 
