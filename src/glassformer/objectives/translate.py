@@ -29,7 +29,6 @@ from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.two import TwoTokenizers, target_side
 from glassformer.evaluation.abstaining import Answer, AskOptions
 from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes, Units
-from glassformer.evaluation.token_losses import evaluating
 from glassformer.evaluation.translation_baselines import TRANSLATION_BASELINES, fit_translation_baselines
 from glassformer.evaluation.translation_metrics import TRANSLATION_METRICS, translation_outcomes
 from glassformer.foundation.config import fingerprint
@@ -37,7 +36,7 @@ from glassformer.foundation.metrics import LOSS, SOURCE_GAIN, Metric
 from glassformer.generation.beams import BeamRule, Continuation
 from glassformer.generation.sampling import Sampling
 from glassformer.generation.translation import TranslationRule, translate
-from glassformer.model.network import Network
+from glassformer.model.network import Network, evaluating
 from glassformer.objectives.base import OBJECTIVES, ObjectiveConfig
 from glassformer.objectives.token_targets import row_nats, row_targets, shown_pairs
 
