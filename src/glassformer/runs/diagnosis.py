@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -272,7 +272,7 @@ def _one_class(records: Sequence[Mapping[str, Any]], facts: Facts) -> Finding | 
     if not evaluations or key not in evaluations[-1]:
         return None
     label = int(evaluations[-1][key])
-    since = next(one["step"] for one in reversed(evaluations) if key in one and not _continues(evaluations, one, key))
+    since = [one["step"] for one in takewhile(lambda one: key in one, reversed(evaluations))][-1]
     named = facts.label_names[label] if label < len(facts.label_names) else f"number {label}"
     return Finding(
         "one-class",
@@ -282,11 +282,6 @@ def _one_class(records: Sequence[Mapping[str, Any]], facts: Facts) -> Finding | 
         "model.context is cut. If the classes are very uneven, it needs more texts of the rare ones.",
         step=since,
     )
-
-
-def _continues(evaluations: Sequence[Mapping[str, Any]], one: Mapping[str, Any], key: str) -> bool:
-    """Whether the evaluation before ``one`` had collapsed too."""
-    return any(after is one and key in before for before, after in pairwise(evaluations))
 
 
 def _same_text(facts: Facts) -> Finding | None:

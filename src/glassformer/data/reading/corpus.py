@@ -142,6 +142,14 @@ class Skipped:
         if len(self.examples) < 5:
             self.examples.append(str(error))
 
+    @property
+    def notes(self) -> list[str]:
+        """A sentence, where lines were left out."""
+        if not self.count:
+            return []
+        lines = "1 bad line was" if self.count == 1 else f"{self.count:,} bad lines were"
+        return [f"{lines} left out, as data.bad_lines: skip allows. First: {' | '.join(self.examples)}"]
+
 
 def format_by_name(file: Path) -> FormatKind:
     """The format by file extension (without ``.gz``); plain text if unknown."""

@@ -221,23 +221,13 @@ def pieces(file: Path) -> Iterator[tuple[int, str]]:
         while data:
             following = stream.read(PIECE_BYTES)
             data = rest + data
-            whole = _whole_characters(data) if following else len(data)
+            whole = codecs.utf_8_decode(data, "replace", not following)[1]  # bytes up to the end of the last whole character
             text = left + to_text(data[:whole], file, line + left.count("\n"))
             cut = cut_between_words(text) if following else len(text)
             if cut:
                 yield line, text[:cut]
             line += text.count("\n", 0, cut)
             left, rest, data = text[cut:], data[whole:], following
-
-
-def _whole_characters(data: bytes) -> int:
-    """How many bytes of ``data`` end on a character boundary (at most 3 fewer than all)."""
-    for back in range(1, min(4, len(data)) + 1):
-        byte = data[-back]
-        if byte & 0xC0 != 0x80:  # the first byte of a character, or ASCII
-            needs = 1 if byte < 0x80 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-            return len(data) if needs <= back else len(data) - back
-    return len(data)
 
 
 def cut_between_words(text: str, reach: int = 4096) -> int:
