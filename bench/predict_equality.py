@@ -58,7 +58,10 @@ def main() -> None:
         with torch.no_grad():
             theirs_NC = model(**batch).logits.softmax(-1).numpy()
         sure_N = ours_NC.max(axis=1)
-        found = {"texts": len(rows), "cut": int((batch["attention_mask"].sum(1) == run.recipe.model.context).sum())}
+        found: dict[str, Any] = {
+            "texts": len(rows),
+            "cut": int((batch["attention_mask"].sum(1) == run.recipe.model.context).sum()),
+        }
         found |= {"opened": type(model).__name__, "confidence": [float(np.quantile(sure_N, at)) for at in (0, 0.5, 1)]}
         found["transformers"] = float(np.abs(ours_NC - theirs_NC).max())
         try:

@@ -165,6 +165,18 @@ def test_what_standard_input_is(begins: bytes, kind: str, packed: bool, tmp_path
     assert _kind_of_input(tmp_path / "input") == kind
 
 
+def test_what_was_found_in_a_table_is_said(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "t.csv"
+    file.write_bytes("message;n\nw5 Müßiggänger;1\n".encode("cp1252"))
+    assert command_line(["predict", str(run.folder), str(file), "--out", str(tmp_path / "out.csv")]) == 0
+    said = capsys.readouterr().err
+    assert "semicolons" in said
+    assert "'Müßiggänger'" in said
+    file.write_text("message,n\nw5,1\n")
+    assert command_line(["predict", str(run.folder), str(file), "--out", str(tmp_path / "out.csv")]) == 0
+    assert "was read with" not in capsys.readouterr().err
+
+
 def test_a_parquet_table_from_standard_input(run: Run, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     parquet, table = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow").table
     parquet.write_table(table({"message": ["w5 w6", "w15"], "n": [1, 2]}), tmp_path / "t.parquet")

@@ -285,7 +285,6 @@ def train(
                 planned_flops=planned_flops,
                 watch=watch,
                 clock=clock,
-                agree=group.largest,
             )
         with clock.phase("checks"):
             key = step_key(recipe, data, step) if from_seed and (checked is not None or not recheck) else None
@@ -455,7 +454,6 @@ def train(
                 record=record,
                 save=save,
                 evaluated=lambda at: group.once(lambda: say_sample()),
-                agree=group.largest if group.place.world > 1 else None,
                 recorded=lambda at: group.once(
                     lambda: next((r for r in log.read(say_once) if r["step"] == at and metric.recorded in r), None)
                 ),

@@ -343,7 +343,7 @@ class TestSecondRound:
         study = attempt(network("on-text"), set=PAIRS, plugins=[PLUGIN, plugin])
         assert study.verdicts[0].verdict == "invalid"
         (facts,) = (one for name, one in study.book.variants.items() if name != "base")
-        assert facts.leaks_once_trained
+        assert facts.leak_kind == "trained"
 
     @pytest.mark.slow
     def test_a_plugin_that_writes_into_the_study(self, attempt, tmp_path, monkeypatch):

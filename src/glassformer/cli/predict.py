@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from codecs import BOM_UTF8
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from glassformer.cli.console import print_json, remarks, say, watching
 from glassformer.cli.options import CheckpointOption, Json, Plugin, RunArgument
@@ -17,32 +18,15 @@ PARQUET = b"PAR1"  # how such files begin
 
 def command(
     run: RunArgument,
-    table: Annotated[
-        str, typer.Argument(metavar="FILE", help="A table of texts: .csv, .tsv, .jsonl or .parquet; - for standard input.")
-    ],
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the table here; without it, to standard output.")
-    ] = None,
-    text_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The column of texts, if not called as in training.")
-    ] = None,
-    pair_column: Annotated[str | None, typer.Option(metavar="NAME", help="The column of second texts, likewise.")] = None,
-    precision: Annotated[
-        float | None, typer.Option(metavar="P", help="Withhold unsure answers, so that this share is right (on validation).")
-    ] = None,
-    coverage: Annotated[
-        float | None, typer.Option(metavar="P", help="Withhold unsure answers, but answer this share (on validation).")
-    ] = None,
-    abstain_below: Annotated[
-        float | None, typer.Option(metavar="P", help="Withhold answers with a lower probability than this.")
-    ] = None,
-    no_temperature: Annotated[
-        bool, typer.Option("--no-temperature", help="Give the probabilities as the network does, not calibrated.")
-    ] = False,
-    batch_size: Annotated[
-        int | None,
-        typer.Option("--batch-size", metavar="N", min=1, help="Texts of a forward pass; default 8 on a CPU, 32 on a GPU."),
-    ] = None,
+    table: Annotated[str, Argument(metavar="FILE", help="Texts: .csv, .tsv, .jsonl or .parquet; - for standard input.")],
+    out: Annotated[Path | None, Option(metavar="FILE", help="Write the table here; without it, to standard output.")] = None,
+    text_column: Annotated[str | None, Option(metavar="NAME", help="The column of texts, if not named as in training.")] = None,
+    pair_column: Annotated[str | None, Option(metavar="NAME", help="The column of second texts, likewise.")] = None,
+    precision: Annotated[float | None, Option(metavar="P", help="Withhold until this share is right on validation.")] = None,
+    coverage: Annotated[float | None, Option(metavar="P", help="Answer only this share, the surest (on validation).")] = None,
+    abstain_below: Annotated[float | None, Option(metavar="P", help="Withhold answers less probable than this.")] = None,
+    no_temperature: Annotated[bool, Option("--no-temperature", help="Give uncalibrated probabilities.")] = False,
+    batch_size: Annotated[int | None, Option(metavar="N", min=1, help="Texts of a pass; default 8, on a GPU 32.")] = None,
     checkpoint: CheckpointOption = "last",
     plugin: Plugin = None,
     json: Json = False,
@@ -54,7 +38,7 @@ def command(
     A row without a text, and a withheld answer, has no label. `ask` labels texts typed by hand.
     """
     from glassformer.data.config import DataConfig
-    from glassformer.data.reading.corpus import format_by_name
+    from glassformer.data.reading.corpus import format_by_name, layout_notes
     from glassformer.data.reading.sources import source_at
     from glassformer.data.reading.tables import DEFAULTS, named
     from glassformer.data.reading.whole_tables import WholeTable, table_writer
@@ -63,7 +47,8 @@ def command(
 
     if json and out is None:
         raise UsageError("--json reports on a written table; give --out FILE too.", reason="json-without-out")
-    (file, *_) = source_at(table, DataConfig(path=table)).files
+    source = source_at(table, DataConfig(path=table))
+    file = source.files[0]
     kind = _kind_of_input(file) if table == "-" else format_by_name(file)
     if kind in ("text", "label-text"):
         raise UsageError(
@@ -79,6 +64,8 @@ def command(
     text: Any = text_column or reading.get("text_column") or DEFAULTS["text_column"]
     pair: Any = pair_column or reading.get("pair_column")
     rows = WholeTable(file, kind, numbered=isinstance(text, int))
+    for note in layout_notes(replace(source, format=kind)):
+        say(note)
     text, pair = named(str(text), rows.names), None if pair is None else named(str(pair), rows.names)
     for option, column in (("--text-column", text), ("--pair-column", pair)):
         if column is not None and column not in rows.names:

@@ -42,8 +42,9 @@ class OwnNetwork(Network):
             causal=config.causal,
             outputs=outputs,
         )
-        self._pools = outputs is not None and self._scores_rows()
-        if self._pools:
+        self.hides = ("right",) if self._takes_padding else ()
+        self.pools = outputs is not None and self._scores_rows()
+        if self.pools:
             self.dims = replace(dims, causal=False)  # a score of a whole row has no later tokens
 
     @torch.no_grad()
@@ -55,10 +56,6 @@ class OwnNetwork(Network):
             part.training = training
         return scores.ndim == 2
 
-    @property
-    def pools(self) -> bool:
-        return self._pools
-
     def logits(self, features_BTD: Tensor, key_padding_mask_BS: Tensor | None) -> Tensor:
         return features_BTD
 
@@ -66,10 +63,6 @@ class OwnNetwork(Network):
     def embedding(self) -> nn.Embedding | None:
         """The first table of vectors in it; None without one."""
         return next((part for part in self.module.modules() if isinstance(part, nn.Embedding)), None)
-
-    @property
-    def hides(self) -> tuple[str, ...]:
-        return ("right",) if self._takes_padding else ()
 
     def features(
         self, ids_BT: Tensor, *, key_padding_mask_BS: Tensor | None = None, dropout_seed: Tensor | None = None

@@ -62,6 +62,19 @@ def test_labels_that_may_be_none_or_the_same_are_named(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("sign", [";", "|", ","])
+def test_several_labels_in_one_cell_are_told(sign: str, tmp_path: Path) -> None:
+    """Few combinations are as good as classes, so they are not refused."""
+
+    def notes(*labels: str) -> list[str]:
+        rows = "".join(f'text {n},"{labels[n % len(labels)]}"\n' for n in range(60))
+        (tmp_path / "t.csv").write_text("text,label\n" + rows)
+        return [note for note in Labels(DataConfig(path=str(tmp_path / "t.csv"))).notes if "multilabel" in note]
+
+    assert len(notes(f"a{sign}b", f"b{sign} c", f"a{sign}c", "a")) == 1
+    assert not notes(f"late{sign} or lost", "wet", "dry")  # a sign in a name
+
+
 @pytest.mark.parametrize("swap", [False, True])
 def test_rows_between_an_open_quote_and_a_later_one_are_told(swap: bool, tmp_path: Path) -> None:
     """No csv reader can know: the file is valid."""

@@ -280,7 +280,7 @@ class Labels(SplitRows[Row, LabelledTexts]):
     def notes(self) -> list[str]:
         """Notes: class balance of every open split, duplicates, skipped lines."""
         found = [f"{name}: {split.balance()}." for name, split in self._splits.items()]
-        found += layout_notes(self._sources.train)
+        found += [note for source in (self._sources.train, self._sources.validation) if source for note in layout_notes(source)]
         for name, count in zip(self.label_names, self._splits["train"].counts):
             if not count:  # numbers have one name and all texts
                 found.append(
@@ -311,6 +311,8 @@ class Labels(SplitRows[Row, LabelledTexts]):
                 )
         if self.target != "number":
             found += [*self._doubtful_labels(), *self._swallowed_rows()]
+        if self.target == "class":
+            found += self._several_in_one()
         if self.target == "class" and len(self._values) > MOST_RATINGS and all(map(_is_number, self._values)):
             found.append(
                 f"The {len(self._values)} labels are all numbers; objective: labels does not know their order or distance. "
@@ -339,6 +341,18 @@ class Labels(SplitRows[Row, LabelledTexts]):
             if len(names) > 1
         ]
         return found
+
+    def _several_in_one(self) -> list[str]:
+        """Labels that are made of others: the same parts in many combinations."""
+        for sign in (";", "|", ","):
+            joined = [value for value in self._values if sign in value]
+            parts = {part.strip() for value in self._values for part in value.split(sign)}
+            if 2 * len(joined) >= len(self._values) and len(parts) < len(self._values):
+                return [
+                    f"Labels such as {joined[0]!r} look like several in one cell, and are learned as one class each; "
+                    f"objective=multilabel with data.label_separator={sign!r} learns each of the {len(parts)} by itself."
+                ]
+        return []
 
     def _swallowed_rows(self) -> list[str]:
         """Texts with lines that end or begin like a row of the table, as between a quote left open and the next one."""
