@@ -8,7 +8,8 @@ else: ``NetworkConfig.network`` puts it behind this interface (model/own_network
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -23,6 +24,19 @@ from glassformer.model.dims import Dims
 
 if TYPE_CHECKING:
     from glassformer.model.accounting import Cost
+
+
+@contextmanager
+def evaluating(model: object) -> Iterator[None]:
+    """Evaluation mode (no dropout) inside; afterwards every submodule has its previous mode (some may be frozen)."""
+    modes = [(part, part.training) for part in model.modules()] if isinstance(model, nn.Module) else []
+    try:
+        for part, _ in modes:
+            part.training = False
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
 
 
 class Network(nn.Module, ABC):

@@ -19,7 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from glassformer.foundation.errors import ConfigError
 from glassformer.model.accounting import Cost, PartCost, by_definition, saved_bytes
 from glassformer.model.dims import Dims
-from glassformer.model.network import Network, NetworkConfig
+from glassformer.model.network import Network, NetworkConfig, evaluating
 
 MASK = "key_padding_mask"
 
@@ -49,12 +49,8 @@ class OwnNetwork(Network):
 
     @torch.no_grad()
     def _scores_rows(self) -> bool:
-        modes = [(part, part.training) for part in self.module.modules()]
-        self.module.eval()
-        scores = self(torch.zeros(1, min(2, self.dims.context), dtype=torch.long))
-        for part, training in modes:
-            part.training = training
-        return scores.ndim == 2
+        with evaluating(self.module):
+            return self(torch.zeros(1, min(2, self.dims.context), dtype=torch.long)).ndim == 2
 
     def logits(self, features_BTD: Tensor, key_padding_mask_BS: Tensor | None) -> Tensor:
         return features_BTD

@@ -26,7 +26,7 @@ from glassformer.foundation.errors import ConfigError, RunError
 from glassformer.foundation.files import sha256_of_bytes, sha256_of_file, whole_folder, write_atomically
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.dims import Dims, matmul_flops
-from glassformer.model.network import MODELS, Network, NetworkConfig
+from glassformer.model.network import MODELS, Network, NetworkConfig, evaluating
 from glassformer.pretrained.adapter_export import Answers, base_name, class_of, loading_snippet, save_adapter, save_merged
 from glassformer.pretrained.encoders import (
     LoadedEncoder,
@@ -253,14 +253,13 @@ class PretrainedNetwork(Network):
 
         def make(folder: Path) -> None:
             found_ND = np.zeros((len(texts), self.dims.width), np.float32)
-            device, training = next(self.parameters()).device, self.training
-            self.eval()
-            for at, rows in in_order(texts, AT_ONCE):
-                ids_BT, mask_BT = (torch.from_numpy(array).to(device) for array in (rows.ids_BT, rows.hidden_BT))
-                types_BT = None if rows.types_BT is None else torch.from_numpy(rows.types_BT).to(device)
-                features_BTD = self.features(ids_BT, key_padding_mask_BS=mask_BT, segments_BT=types_BT)
-                found_ND[at] = head.pooled(features_BTD, mask_BT).float().cpu().numpy()
-            self.train(training)
+            device = next(self.parameters()).device
+            with evaluating(self):
+                for at, rows in in_order(texts, AT_ONCE):
+                    ids_BT, mask_BT = (torch.from_numpy(array).to(device) for array in (rows.ids_BT, rows.hidden_BT))
+                    types_BT = None if rows.types_BT is None else torch.from_numpy(rows.types_BT).to(device)
+                    features_BTD = self.features(ids_BT, key_padding_mask_BS=mask_BT, segments_BT=types_BT)
+                    found_ND[at] = head.pooled(features_BTD, mask_BT).float().cpu().numpy()
             np.save(folder / "vectors.npy", found_ND)
 
         return np.asarray(np.load(cached_folder("vectors", fingerprint(made_of), make) / "vectors.npy"))
