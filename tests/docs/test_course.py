@@ -133,7 +133,7 @@ class TestEveryLesson:
             assert re.search(rf"(?<![\d.]){re.escape(figure)}(?!\d)", told), figure
 
 
-SLOW = ("3-gpt", "4-positions", "6-knowledge", "10-blocks")
+SLOW = ("3-gpt", "4-positions", "6-knowledge", "10-blocks", "12-pairs")
 """Lessons that evaluate a whole split or start a study: too long for every run of the tests."""
 
 

@@ -55,6 +55,7 @@ def test_code_in_pages_comes_from_files() -> None:
 TAKE_LONG = (
     "huggingface.sh",
     "look.sh",
+    "compare.py",
     "compare_command.sh",
     "labels.sh",
     "labels_csv.sh",
@@ -64,7 +65,7 @@ TAKE_LONG = (
     "own_gru.sh",
     "altered.py",
 )
-"""Shell snippets of many commands, each of which imports torch anew."""
+"""Many commands, each of which imports torch anew, or many runs; ``frames.py`` is the quick study."""
 
 
 def runnable() -> list[Any]:

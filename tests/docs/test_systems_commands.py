@@ -35,7 +35,7 @@ STEPS = {
 }
 CAPTIONS = ("train", "val", "test_2016_flickr")
 SIZES = {
-    ("names", "multi30k", "transformer", "shakespeare", "world"): {"model.width": 32, "model.layers": 1},
+    ("names", "multi30k", "transformer", "shakespeare", "world", "docstrings"): {"model.width": 32, "model.layers": 1},
     ("speeches", "numbers"): {"model.width": 32},  # commands look at their later layers
 }
 SMALL = {"gpt-nano-words": {"model.context": 32}, "bpe": {"tokenizer.vocab": 300}}
