@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("few_docstrings")
 ROOT = Path(__file__).parents[2]
 SNIPPETS = ROOT / "docs" / "snippets"
 BLOCK = re.compile(r"^```\w*\n# docs/snippets/(\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
