@@ -1,10 +1,13 @@
 """A large csv file -> memory of reading, notes, encoding and baselines, stage by stage in one process; or of a whole training.
 
 python bench/table_memory.py --encoder FOLDER [--mb 100] [--baselines | --train]
+python bench/table_memory.py --readers [--mb 100]
 
 Writes a csv of made-up sentences (words by Zipf's law, two labels) to a temporary folder. Prints one JSON document: the peak of
 the resident memory after each stage in MB, and its seconds. The first stage is what the imports take. ``--train``: the peak of
 `glassformer train` on it in a process of its own (6 steps, 0.2 % of the rows for validation), with its baselines.
+``--readers``: each reader of dirty_tables.py gives the rows as tuples of texts, in a process of its own: the peak before and
+after, and CPU seconds.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -62,13 +67,43 @@ def trained(file: Path, encoder: str) -> dict[str, Any]:
     }
 
 
+def read_by(reader: str, file: Path) -> dict[str, Any]:
+    """What one reader takes of a process, after it has read a tiny table."""
+    from dirty_tables import NAMED, READERS
+
+    def used() -> tuple[int, float]:
+        use = resource.getrusage(resource.RUSAGE_SELF)
+        return use.ru_maxrss // 1024, use.ru_utime + use.ru_stime
+
+    tiny = file.with_name("tiny.csv")
+    tiny.write_text("text,label\na,b\n")
+    READERS[reader](tiny, NAMED)
+    before_mb, before = used()
+    rows = READERS[reader](file, NAMED)
+    peak_mb, after = used()
+    return {"rows": len(rows), "before_mb": before_mb, "peak_mb": peak_mb, "cpu_seconds": round(after - before, 1)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--encoder", required=True)
+    parser.add_argument("--encoder")
     parser.add_argument("--mb", type=int, default=100)
     parser.add_argument("--baselines", action="store_true", help="fit the bags of words too")
     parser.add_argument("--train", action="store_true", help="a whole training instead, in a process of its own")
+    parser.add_argument("--readers", action="store_true", help="reading alone, by ours, by pandas and by pyarrow")
     options = parser.parse_args()
+    if options.readers:
+        from dirty_tables import READERS
+
+        with tempfile.TemporaryDirectory() as place:
+            found: dict[str, Any] = {"rows": write(file := Path(place) / "table.csv", options.mb)}
+            for reader in READERS:
+                with ProcessPoolExecutor(1, get_context("spawn")) as fresh:
+                    found[reader] = fresh.submit(read_by, reader, file).result()
+            print(json.dumps(found, indent=2))
+        return
+    if options.encoder is None:
+        parser.error("give --encoder FOLDER, or --readers")
     if options.train:
         with tempfile.TemporaryDirectory() as place:
             rows = write(file := Path(place) / "table.csv", options.mb)

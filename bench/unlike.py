@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import glassformer as gf
-from glassformer.data.labels.labelled_texts import unlabelled_texts
+from glassformer.data.labels.texts_to_classify import unlabelled_texts
 from glassformer.prediction import score_texts
 
 

@@ -161,8 +161,20 @@ def test_what_ask_says_of_a_number_and_of_several_labels() -> None:
     ],
 )
 def test_what_standard_input_is(begins: bytes, kind: str, packed: bool, tmp_path: Path) -> None:
-    (tmp_path / "input").write_bytes(gzip.compress(begins) if packed and not begins.startswith(b"\xff\xfe") else begins)
+    (tmp_path / "input").write_bytes(gzip.compress(begins) if packed else begins)
     assert _kind_of_input(tmp_path / "input") == kind
+
+
+def test_what_was_found_in_a_table_is_said(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "t.csv"
+    file.write_bytes("message;n\nw5 Müßiggänger;1\n".encode("cp1252"))
+    assert command_line(["predict", str(run.folder), str(file), "--out", str(tmp_path / "out.csv")]) == 0
+    said = capsys.readouterr().err
+    assert "semicolons" in said
+    assert "'Müßiggänger'" in said
+    file.write_text("message,n\nw5,1\n")
+    assert command_line(["predict", str(run.folder), str(file), "--out", str(tmp_path / "out.csv")]) == 0
+    assert "was read with" not in capsys.readouterr().err
 
 
 def test_a_parquet_table_from_standard_input(run: Run, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:

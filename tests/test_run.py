@@ -312,13 +312,13 @@ def test_a_character_it_never_saw_is_a_sentence_or_unknown(trained) -> None:
 def test_another_checkpoint_gets_a_model_of_its_own(trained) -> None:
     run = gf.load(trained)
     run.generate("the", max_new_tokens=1)
-    first = run._generator
+    first = run._made["generator"]
     run.generate("a", max_new_tokens=1)
-    assert run._generator is first
+    assert run._made["generator"] is first
     other = run.directory.steps()[0]
     run.generate("a", max_new_tokens=1, checkpoint=other)
-    assert run._generator is not first
-    assert run._generator[:2] == (other, "float32")
+    assert run._made["generator"] is not first
+    assert run._made["generator"][0] == (other, "float32")
 
 
 @pytest.fixture

@@ -17,9 +17,6 @@ class WindowConfig(MixerConfig):
     def build(self, dims):
         return Window(dims, self.reach)
 
-    def parameters(self, dims):
-        return dims.linear_parameters(dims.width, 3 * dims.width)
-
     def flops(self, dims, batch, length):
         projections = matmul_flops(batch * length, dims.width, 3 * dims.width)
         return projections + 2 * matmul_flops(batch, length, length, dims.width)

@@ -28,9 +28,6 @@ class ScaledQueriesConfig(QueryKeyConfig):
     def build(self, dims):
         return ScaledQueries(dims.heads)
 
-    def parameters(self, dims):
-        return dims.heads
-
 
 class ScaledQueries(QueryKeyMap):
     def __init__(self, heads):
@@ -82,9 +79,6 @@ class HeadSizesConfig(OutputConfig):
     def build(self, dims):
         return HeadSizes(dims.heads, dims.head_width)
 
-    def parameters(self, dims):
-        return dims.attention_width
-
 
 class HeadSizes(HeadOutput):
     def __init__(self, heads, width):
@@ -101,9 +95,6 @@ class TokenSizesConfig(ValueConfig):
 
     def build(self, dims):
         return TokenSizes(dims.vocabulary)
-
-    def parameters(self, dims):
-        return dims.vocabulary
 
 
 class TokenSizes(ValueMap):

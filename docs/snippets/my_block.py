@@ -18,9 +18,6 @@ class ScaledConfig(BlockConfig):
     def build(self, dims, make):
         return Scaled(dims, make, self.first)
 
-    def parameters(self, dims):
-        return 2 * dims.width
-
 
 class Scaled(Block):
     def __init__(self, dims, make, first):

@@ -13,9 +13,6 @@ class MeanOfSourceConfig(CrossConfig):
     def build(self, dims):
         return MeanOfSource(dims)
 
-    def parameters(self, dims):
-        return dims.linear_parameters(dims.width, dims.attention_width) + dims.linear_parameters(dims.width, dims.heads)
-
     def flops(self, dims, batch, length):
         return matmul_flops(batch, dims.width, dims.attention_width) + matmul_flops(batch * length, dims.width, dims.heads)
 

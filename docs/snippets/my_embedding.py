@@ -12,9 +12,6 @@ class ScaledChannelsConfig(EmbeddingConfig):
     def build(self, dims):
         return ScaledChannels(dims.vocabulary, dims.width)
 
-    def parameters(self, dims):
-        return (dims.vocabulary + 1) * dims.width
-
 
 class ScaledChannels(nn.Embedding):
     def __init__(self, vocabulary, width):

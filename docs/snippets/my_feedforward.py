@@ -15,10 +15,6 @@ class SquaredConfig(FeedforwardConfig):
     def build(self, dims):
         return Squared(dims, self.times * dims.width)
 
-    def parameters(self, dims):
-        inner = self.times * dims.width
-        return dims.linear_parameters(dims.width, inner) + dims.linear_parameters(inner, dims.width)
-
     def flops(self, dims, batch, length):
         return 2 * matmul_flops(batch * length, dims.width, self.times * dims.width)
 

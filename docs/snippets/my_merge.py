@@ -12,9 +12,6 @@ class WeightedHeadsConfig(MergeConfig):
     def build(self, dims):
         return WeightedHeads(dims.heads)
 
-    def parameters(self, dims):
-        return dims.heads
-
 
 class WeightedHeads(Merge):
     def __init__(self, heads):

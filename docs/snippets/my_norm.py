@@ -12,9 +12,6 @@ class TanhConfig(NormConfig):
     def build(self, dims):
         return Tanh(dims.width)
 
-    def parameters(self, dims):
-        return 2 * dims.width + 1
-
 
 class Tanh(nn.Module):
     def __init__(self, width):

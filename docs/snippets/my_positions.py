@@ -14,9 +14,6 @@ class LogDistanceConfig(PositionsConfig):
     def build(self, dims):
         return LogDistance(dims.heads)
 
-    def parameters(self, dims):
-        return dims.heads
-
 
 class LogDistance(Positions):
     def __init__(self, heads):

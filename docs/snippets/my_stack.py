@@ -12,9 +12,6 @@ class FirstAndLastConfig(StackConfig):
     def build(self, dims):
         return FirstAndLast()
 
-    def parameters(self, dims):
-        return 1
-
 
 class FirstAndLast(Stack):
     def __init__(self):

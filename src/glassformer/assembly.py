@@ -27,8 +27,8 @@ from glassformer.foundation.runtime import Runtime
 from glassformer.model.network import Network
 from glassformer.objectives.base import ObjectiveConfig
 from glassformer.recipe import Recipe, is_run, parent_recipe, run_taken, with_files_found
-from glassformer.runs.baselines_file import load_arrays, save_baselines, unpacked
-from glassformer.runs.checkpoint import MODEL, Checkpoint, checkpoint_checksums, newest_for_inference
+from glassformer.runs.baselines_file import load_packed, save_baselines, unpacked
+from glassformer.runs.checkpoint import MODEL, Checkpoint, checkpoint_checksums, last_checkpoint
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.weights import load_weights, take_weights
 from glassformer.training.optimizer_set import OptimizerSet, optimizer_bytes
@@ -53,13 +53,7 @@ class Parent:
         directory.require()
         if (sentence := run_taken(folder)) is not None:
             say(sentence)
-        found = newest_for_inference(directory, say)
-        if found is None:
-            raise RunError(
-                f"{folder} has no complete checkpoint yet, so nothing can start from it; train it first.",
-                reason="no-checkpoint",
-            )
-        return cls(directory, found)
+        return cls(directory, last_checkpoint(directory, say))
 
     @classmethod
     def of(cls, recipe: Recipe, say: Callable[[str], None]) -> Parent | None:
@@ -180,7 +174,7 @@ def training_step(recipe: Recipe, network: Network, runtime: Runtime, processes:
     loss = TrainingLoss(trained, recipe.objective, runtime, smoothing=training.label_smoothing)
     if shards is not None:  # before the optimizers, which hold the parts of the weights
         shards.cut(loss, list(trained.blocks), runtime.device)  # type: ignore[arg-type]
-    return TrainStep(loss, OptimizerSet.of(training, trained), training, runtime, recipe.seed, processes, shards)
+    return TrainStep(loss, OptimizerSet(training, trained), training, runtime, recipe.seed, processes, shards)
 
 
 def batches_of(recipe: Recipe, data: PreparedData) -> BatchesByStep:
@@ -215,7 +209,7 @@ def saved_baselines(
     directory: RunDirectory, objective: ObjectiveConfig, data: Callable[[], PreparedData]
 ) -> dict[str, Baseline]:
     """The baselines stored in a run; fitted on the training data and stored if it has none."""
-    arrays, kinds = load_arrays(directory), objective.baselines
+    arrays, kinds = load_packed(directory.baselines_file), objective.baselines
     if arrays is None or set(arrays) != set(kinds):
         content = fitted_baselines(objective, data())
         arrays = unpacked(content)

@@ -39,7 +39,6 @@ from glassformer.data.batches import Batch
 from glassformer.data.data_kinds import PreparedData
 from glassformer.data.disk_cache import cached_value
 from glassformer.data.overlap import share_in_train
-from glassformer.evaluation.token_losses import evaluating
 from glassformer.foundation.config import diff, fingerprint
 from glassformer.foundation.errors import (
     ConfigError,
@@ -64,7 +63,7 @@ from glassformer.foundation.runtime import Runtime, choose_runtime, environment,
 from glassformer.foundation.stopwatch import Stopwatch
 from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.generation.texts import generate_texts
-from glassformer.model.network import Network
+from glassformer.model.network import Network, evaluating
 from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recipe
 from glassformer.run import Run
 from glassformer.runs.baselines_file import save_baselines
@@ -285,7 +284,6 @@ def train(
                 planned_flops=planned_flops,
                 watch=watch,
                 clock=clock,
-                agree=group.largest,
             )
         with clock.phase("checks"):
             key = step_key(recipe, data, step) if from_seed and (checked is not None or not recheck) else None
@@ -455,7 +453,6 @@ def train(
                 record=record,
                 save=save,
                 evaluated=lambda at: group.once(lambda: say_sample()),
-                agree=group.largest if group.place.world > 1 else None,
                 recorded=lambda at: group.once(
                     lambda: next((r for r in log.read(say_once) if r["step"] == at and metric.recorded in r), None)
                 ),

@@ -8,7 +8,7 @@ not matter, and all its columns stay.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, final
 
@@ -16,14 +16,14 @@ import numpy as np
 import torch
 
 from glassformer.data.labels.label_batches import EncodedTexts, encoded_texts, in_order
-from glassformer.data.labels.labelled_texts import LabelledTexts, unlabelled_texts
+from glassformer.data.labels.labelled_texts import LabelledTexts
+from glassformer.data.labels.texts_to_classify import unlabelled_texts
 from glassformer.data.reading.corpus import Target
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.evaluation.abstaining import Answer
 from glassformer.evaluation.decision import MOST_UNKNOWN, Reference, tempered
-from glassformer.evaluation.token_losses import evaluating
 from glassformer.foundation.errors import UsageError
-from glassformer.model.network import Network
+from glassformer.model.network import Network, evaluating
 from glassformer.objectives.labels import as_batch, scores_and_features
 
 MOST_FITTED = 5000
@@ -32,12 +32,6 @@ AT_ONCE, AT_ONCE_ON_A_CPU = 32, 8
 """Texts of one forward pass. On a CPU more are slower: what a layer gives no longer fits into its caches."""
 PIECE = 2048
 """Rows of a table that are predicted at a time, sorted by length."""
-ADDED: Mapping[Target, tuple[str, ...]] = {
-    "class": ("predicted", "confidence", "abstained", "unlike", "typicality"),
-    "several": ("predicted", "unlike", "typicality"),
-    "number": ("predicted", "low", "high", "unlike", "typicality"),
-}
-"""The columns that a table gets, before those of the probabilities."""
 
 
 class Scores(NamedTuple):
@@ -280,7 +274,10 @@ class Predictor:
 
     def columns(self) -> list[str]:
         """The names of the columns that a table gets."""
-        return [*ADDED[self.target], *(f"p({name})" for name in self.label_names if self.target != "number")]
+        chances = dict.fromkeys(self.label_names, 0.0)
+        if self.target == "number":
+            return list(Prediction(value=0.0).columns())
+        return list(Prediction(labels=() if self.target == "several" else None, probabilities=chances).columns())
 
 
 def _whole(items: LabelledTexts) -> list[str]:

@@ -294,7 +294,7 @@ def plan_with(recipe: Recipe, data: PreparedData) -> Plan:
         optimizer_bytes=optimizer_bytes(recipe.training, model),
         train_tokens=data.part("text").split("train").num_tokens if "text" in data.parts else 0,
         vocabulary=data.tokenizer.size,
-        decay=OptimizerSet.of(recipe.training, model).decay_list(),
+        decay=OptimizerSet(recipe.training, model).decay_list(),
         parent=parent,
         shapes=tuple(tuple(one.shape) for one in model.parameters() if one.requires_grad),
         largest_block=max((sum(p.numel() for p in block.parameters()) for block in getattr(model, "blocks", ())), default=0),

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, TypeVar, final
 
 import numpy as np
 import torch
@@ -67,6 +67,8 @@ from glassformer.runs.weights import load_weights, saved_tensors, take_weights
 if TYPE_CHECKING:
     import pandas
 
+T = TypeVar("T")
+
 
 def load(folder: Path | str, *, plugins: Sequence[Path | str] = (), recheck: bool = True, watch: Watcher = SILENT) -> Run:
     """Opens the run in ``folder``, or a Hugging Face model's folder (imported into the cache), and returns it as a ``Run``.
@@ -108,9 +110,7 @@ class Run:
         self.directory, self._watch, self._recheck = directory, watch, recheck
         self._said: set[str] = set()
         self._models: dict[int, Network] = {}
-        self._evaluators: dict[tuple[int, bool], Evaluator] = {}
-        self._generator: tuple[int, str, Network] | None = None
-        self._asked: tuple[int, Network] | None = None
+        self._made: dict[str, tuple[tuple[Any, ...], Any]] = {}
         self._referred: Reference | None = None
 
     @property
@@ -191,6 +191,17 @@ class Run:
             self._models.setdefault(step, self._fresh_model(checkpoint))
         return self._models[step]
 
+    def _cached(self, what: str, which: str | int, make: Callable[[Checkpoint], T], *settings: Any) -> T:
+        """What ``make`` gives of a checkpoint with these settings; the last one of each kind is cached: it takes time."""
+        known, made = self._made.get(what, ((), None))
+        if known == (self._step_of(which), *settings):
+            return made
+        found = self.checkpoint(which)
+        if known != (found.step, *settings):  # else the newest is damaged
+            made = make(found)
+            self._made[what] = (found.step, *settings), made
+        return made
+
     def _fresh_model(self, checkpoint: Checkpoint, recipe: Recipe | None = None) -> Network:
         """An unmodified network of a checkpoint. ``recipe``: another one with the same weights."""
         outputs = self.directory.read_environment("outputs")["outputs"]
@@ -220,8 +231,7 @@ class Run:
                     self.directory, class_name, parameters=parameters, step=found.step, notes=notes, loading=loading
                 )
 
-            exported: Exported = network.save_pretrained(Path(folder), answers=self._answers, merge=merge, bare=bare, card=card)
-            return exported
+            return network.save_pretrained(Path(folder), answers=self._answers, merge=merge, bare=bare, card=card)
         return export(self.directory, network, self.tokenizer, Path(folder), step=found.step)
 
     def save_onnx(self, folder: Path | str, *, checkpoint: str | int = "last") -> Exported:
@@ -416,7 +426,7 @@ class Run:
 
     def _evaluator(
         self,
-        checkpoint: str | int,
+        which: str | int,
         *,
         model: Network | None = None,
         length: int | None = None,
@@ -424,46 +434,37 @@ class Run:
         checked: CheckReport | None = None,
         watch: Watcher,
     ) -> Evaluator:
-        """The evaluator of a checkpoint's model, which must pass the checks first; the last one is cached: both take time."""
+        """The evaluator of a checkpoint's model, which must pass the checks first."""
         recipe = self.recipe if length is None else self._recipe_at(length, model)
-        if (
-            model is None
-            and length is None
-            and (step := self._step_of(checkpoint)) is not None
-            and (step, allow_leaks) in self._evaluators
-        ):
-            return self._evaluators[step, allow_leaks]
-        found = self.checkpoint(checkpoint)
-        if model is None and length is None and (found.step, allow_leaks) in self._evaluators:  # the newest is damaged
-            return self._evaluators[found.step, allow_leaks]
-        network = self._longer_model(found, recipe) if model is None else model
         objective, device = self.recipe.objective, choose_device("auto")
-        key = None
-        if not self._recheck and model is None:
-            dims, weights = network.dims, str(checkpoint_checksums(self.directory, found.step))
-            runtime = Runtime(next(network.parameters()).device, "float32", torch.get_num_threads())
-            key = check_key(
-                recipe.model,
-                objective.laws,
-                runtime,
-                vocabulary=dims.vocabulary,
-                outputs=dims.num_outputs,
-                trained=weights,
+
+        def make(found: Checkpoint) -> Evaluator:
+            network = self._longer_model(found, recipe) if model is None else model
+            key: str | None = None
+            if not self._recheck and model is None:
+                runtime = Runtime(next(network.parameters()).device, "float32", torch.get_num_threads())
+                key = check_key(
+                    recipe.model,
+                    objective.laws,
+                    runtime,
+                    vocabulary=network.dims.vocabulary,
+                    outputs=network.dims.num_outputs,
+                    trained=str(checkpoint_checksums(self.directory, found.step)),
+                )
+            report = checked or require_network(network, laws=objective.laws, allow_leaks=allow_leaks, key=key, watch=watch)
+            return Evaluator(
+                objective,
+                network.to(device) if model is None else network,
+                self._other_row("untrained model", lambda: self.untrained(recipe), device),
+                self.baselines(),
+                replace(assembly.tools_for(self.recipe, self.tokenizer), context=length or self.recipe.model.context),
+                step=found.step,
+                tainted=taint_of(report) or (self.tainted if model is None else None),  # another network was checked itself
+                parent=None if recipe is not self.recipe else self._other_row("parent", self._parent_network, device),
             )
-        report = checked or require_network(network, laws=objective.laws, allow_leaks=allow_leaks, key=key, watch=watch)
-        evaluator = Evaluator(
-            objective,
-            network.to(device) if model is None else network,
-            self._other_row("untrained model", lambda: self.untrained(recipe), device),
-            self.baselines(),
-            replace(assembly.tools_for(self.recipe, self.tokenizer), context=length or self.recipe.model.context),
-            step=found.step,
-            tainted=taint_of(report) or (self.tainted if model is None else None),  # another network was checked itself
-            parent=None if recipe is not self.recipe else self._other_row("parent", self._parent_network, device),
-        )
-        if model is None and length is None:
-            self._evaluators = {(found.step, allow_leaks): evaluator}
-        return evaluator
+
+        own = model is None and length is None
+        return self._cached("evaluator", which, make, allow_leaks) if own else make(self.checkpoint(which))
 
     def _recipe_at(self, length: int, model: Network | None) -> Recipe:
         """The recipe for windows of ``length`` tokens: its own up to ``model.context``, beyond that one with more context."""
@@ -577,13 +578,8 @@ class Run:
         return [one.as_answer(items.text_of(at)) for at, one in enumerate(found)]
 
     def _answering_model(self, which: str | int = "last") -> Network:
-        """The unmodified model of a checkpoint on its device; the last one is cached."""
-        if self._asked is not None and self._asked[0] == self._step_of(which):
-            return self._asked[1]
-        found = self.checkpoint(which)
-        if self._asked is None or self._asked[0] != found.step:  # else the newest is damaged
-            self._asked = (found.step, self._fresh_model(found).to(choose_device("auto")))
-        return self._asked[1]
+        """The unmodified model of a checkpoint on its device."""
+        return self._cached("answering model", which, lambda found: self._fresh_model(found).to(choose_device("auto")))
 
     def predict(
         self,
@@ -620,13 +616,12 @@ class Run:
                 reason="not-a-classifier",
             )
         network = self._answering_model(checkpoint)
-        assert self._asked is not None
         return Predictor(
             network,
             self.tokenizer,
             self.label_names,
             context=self.recipe.model.context,
-            reference=self._reference(network, self._asked[0]),
+            reference=self._reference(network, self._made["answering model"][0][0]),
             batch_size=batch_size,
             target=KINDS[self.recipe.objective.ask_reads],
             scale=self._scale,
@@ -775,19 +770,17 @@ class Run:
         The last one is cached: decoders and captured graphs are attached to it, so the next text begins at once.
         """
         device, precision = generation_precision(precision, watch.say)
-        if self._generator is not None and self._generator[:2] == (self._step_of(which), precision):
-            return self._generator[2]
-        checkpoint = self.checkpoint(which)
-        if self._generator is not None and self._generator[:2] == (checkpoint.step, precision):  # the newest is damaged
-            return self._generator[2]
-        read_triton_ahead(device, precision)
-        model = self._fresh_model(checkpoint).to(device)
-        if precision == "bf16":
-            weights = str(checkpoint_checksums(self.directory, checkpoint.step))
-            require_generation(model, self.recipe.model, weights, vocabulary=self.tokenizer.size, watch=watch)
-            model = model.to(torch.bfloat16)
-        self._generator = (checkpoint.step, precision, model)
-        return model
+
+        def make(found: Checkpoint) -> Network:
+            read_triton_ahead(device, precision)
+            model = self._fresh_model(found).to(device)
+            if precision == "bf16":
+                weights = str(checkpoint_checksums(self.directory, found.step))
+                require_generation(model, self.recipe.model, weights, vocabulary=self.tokenizer.size, watch=watch)
+                model = model.to(torch.bfloat16)
+            return model
+
+        return self._cached("generator", which, make, precision)
 
     def opening_text(self, most: int) -> str | None:
         """The beginning of the validation data, at most ``most`` tokens; None where there are none, or they are not here."""

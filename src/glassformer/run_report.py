@@ -200,10 +200,7 @@ def _curve(records: list[dict[str, Any]], name: str, label: str = "") -> Curve:
 def _perplexity(loss: Curve) -> Curve:
     """The curve of a loss once more, as e to the loss; a loss beyond all numbers is infinite, which shows as a gap."""
     with np.errstate(over="ignore"):
-        train, validation = (
-            None if one is None else Points(one.steps, np.exp(one.values)) for one in (loss.train, loss.validation)
-        )
-    return Curve(loss.label, train, validation, loss.measured)
+        return loss.mapped(lambda one: Points(one.steps, np.exp(one.values)))
 
 
 def _best(curve: Curve, metric: Metric, per_epoch: float | None) -> list[str]:

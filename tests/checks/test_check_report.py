@@ -169,10 +169,10 @@ def test_what_is_added_comes_after() -> None:
     head.not_judged["cache"] = "it has none"
     head.cannot_tell["padding"] = "no mask"
     head.note(["two", "three"])
-    before.add(head)
+    before.add(head, "through the head")
     assert before.tested == {"batch": "3 rows; through the head: 2 rows", "causality": "all places"}
     assert before.findings == [LEAK]
-    assert (before.not_judged, before.cannot_tell) == ({"cache": "it has none"}, {"padding": "no mask"})
+    assert (before.not_judged, before.cannot_tell) == ({"cache": "it has none"}, {"padding": "through the head: no mask"})
     assert before.report("a model", 0.0).notes == ("one", "two", "three")
 
 

@@ -68,9 +68,6 @@ class Honest(MixerConfig):
     def build(self, dims: Dims) -> Mixer:
         return self.module(dims)
 
-    def parameters(self, dims: Dims) -> int:
-        return dims.linear_parameters(dims.width, dims.width)
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         return matmul_flops(batch * length, dims.width, dims.width)
 
@@ -87,17 +84,13 @@ def test_an_honest_variant_conforms() -> None:
 
 def test_wrong_counts_are_named_with_both_numbers() -> None:
     class Miscounted(Honest):
-        """Counts one parameter and no product."""
-
-        def parameters(self, dims: Dims) -> int:
-            return 1
+        """Counts no product."""
 
         def flops(self, dims: Dims, batch: int, length: int) -> int:
             return 0
 
     found = failures(Miscounted)
-    assert set(found) == {"parameters", "flops"}
-    assert "the formulas say" in found["parameters"]
+    assert set(found) == {"flops"}
     assert "torch counts" in found["flops"]
 
 
@@ -212,7 +205,7 @@ def test_what_leaks_in_a_list_alone() -> None:
 
 
 def test_a_start_that_goes_by_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    def by_name(model: nn.Module, seed: int, **_: object) -> None:
+    def by_name(model: nn.Module, seed: int, std_of: object) -> None:
         for name, module in model.named_modules():
             if isinstance(module, nn.Linear | nn.Embedding):
                 nn.init.normal_(module.weight, std=0.3, generator=torch.Generator().manual_seed(100 * seed + len(name)))
@@ -233,9 +226,6 @@ def test_parameters_that_nothing_draws_or_trains() -> None:
         """Has a parameter that is never used."""
 
         module = Undrawn
-
-        def parameters(self, dims: Dims) -> int:
-            return super().parameters(dims) + 3
 
     found = failures(UndrawnConfig)
     assert "forgotten is not initialised; define ``init_weights(generator)``" in found["seed"]

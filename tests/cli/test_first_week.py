@@ -33,9 +33,6 @@ class MineConfig(FeedforwardConfig):
     def build(self, dims):
         return Mine(dims)
 
-    def parameters(self, dims):
-        return dims.linear_parameters(dims.width, dims.width)
-
     def flops(self, dims, batch, length):
         return 2 * batch * length * dims.width * dims.width
 
@@ -163,10 +160,10 @@ class TestPlugins:
         assert answer.code == 0, answer.err
         assert answer.json["passed"]
         assert len(answer.json["cases"]) >= 8
-        plugin.write_text(plugin.read_text().replace("return dims.linear_parameters(dims.width, dims.width)", "return 1"))
+        plugin.write_text(plugin.read_text().replace("return 2 * batch", "return 3 * batch"))
         wrong = cli("check", "--conformance", plugin)
         assert wrong.code == 3
-        assert "-parameters" in wrong.sentence
+        assert "-flops" in wrong.sentence
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,8 @@ def test_shares_far_from_what_was_asked_are_said() -> None:
 
 
 def test_bad_lines_are_counted_and_shown() -> None:
-    assert notes.about_skipped(Skipped()) == []
-    said = notes.about_skipped(Skipped(2, ["a.txt, line 3: bad.", "a.txt, line 9: bad."]))[0]
+    assert Skipped().notes == []
+    said = Skipped(2, ["a.txt, line 3: bad.", "a.txt, line 9: bad."]).notes[0]
     assert said.startswith("2 bad lines were left out")
     assert "a.txt, line 3: bad. | a.txt, line 9: bad." in said
 

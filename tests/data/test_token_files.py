@@ -11,7 +11,7 @@ import pytest
 
 from glassformer.data import token_files
 from glassformer.data.reading.corpus import Document
-from glassformer.data.token_files import count_words, is_whole, open_split, split_of_documents, split_writers, token_type
+from glassformer.data.token_files import is_whole, open_split, split_of_documents, split_writers, token_type
 from glassformer.data.tokenizers.base import Tokenizer
 
 SOURCES = ("a.txt", "b.txt")
@@ -154,10 +154,3 @@ def test_a_failure_leaves_no_whole_folder(tmp_path: Path) -> None:
 def test_the_smallest_type_that_holds_the_ids() -> None:
     assert token_type(65536) is np.uint16
     assert token_type(65537) is np.uint32
-
-
-@pytest.mark.parametrize("text", ["", " ", "one", " one\ttwo \n", "\u00e9 \u00a0x", "a\x1cb"])
-def test_words_are_counted_alike_in_short_and_long_texts(text: str) -> None:
-    data = text.encode()
-    many = 5000
-    assert count_words((data + b" ") * many) == many * len(data.split()) == many * count_words(data)

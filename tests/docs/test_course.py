@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from glassformer.cli.main import run as command
+from glassformer.runs.diagnosis import Facts, diagnose
 
 DOCS = Path(__file__).parents[2] / "docs"
 sys.path.insert(0, str(DOCS))
@@ -96,6 +97,18 @@ def test_lesson_4_asks_another_question_than_the_demo() -> None:
 
 def plan_of_a_study(name: str) -> dict[str, Any]:
     return yaml.safe_load((files("glassformer") / "recipes" / "studies" / f"{name}.yaml").read_text(encoding="utf-8"))
+
+
+def test_lesson_11_shows_the_diagnosis_in_its_present_words() -> None:
+    """Its record is made by hand, so the sentences are rebuilt from its figures."""
+    told = PRINTED["course_curves.py"]
+    rows = [{"step": step, "loss": 4.529 if step == 10 else 4.524} for step in range(10, 101, 10)]
+    (flat,) = diagnose([*rows, {"step": 100, "validation_loss": 4.524}], Facts())
+    assert f"cold: {flat.code}. {flat.sign}" in told
+    losses = {100: (0.844, 1.849), 200: (0.5, 2.0), 300: (0.3, 2.5), 400: (0.113, 3.018)}
+    pairs = [{"step": step, "loss": loss, "validation_loss": held} for step, (loss, held) in losses.items()]
+    (found,) = diagnose(pairs, Facts())
+    assert f"overfitted: {found.code}. {found.sign}" in told
 
 
 @pytest.mark.parametrize("name", LESSONS)

@@ -26,7 +26,9 @@ ITEMS = [item for one in EXERCISES for item in one["items"]]
 LINES = [*(line for row in ROWS for line in row["commands"]), *(line for item in ITEMS for line in item.get("run", ()))]
 COMMANDS = [words for words in dict.fromkeys(LINES) if words.startswith("glassformer ")]
 QUOTED = [item for item in ITEMS if "prints" in item]
-AS_THEY_STAND = {line for item in QUOTED for line in item["run"] if line.startswith("glassformer byhand") or "--dry-run" in line}
+AS_THEY_STAND = {
+    line for item in QUOTED for line in item["run"] if line.startswith("glassformer byhand") or "--dry-run" in line
+}
 """Executed in full, and what they print is compared."""
 REFUSED = [line for item in ITEMS for line in item.get("refused", ())]
 STEPS = {

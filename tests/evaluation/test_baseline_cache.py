@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from glassformer.evaluation import baseline_cache as cached_baselines
-from glassformer.evaluation.baseline_cache import AREA, ARRAYS, CHECKSUM, packed_baselines
+from glassformer.evaluation.baseline_cache import AREA, ARRAYS, packed_baselines
 from glassformer.evaluation.language_baselines import Uniform
 from glassformer.foundation.errors import DataError
 from glassformer.runs.baselines_file import packed, unpacked
@@ -78,9 +78,7 @@ def _wrong_byte(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage",
-    [_cut, _wrong_byte, lambda folder: (folder / CHECKSUM).unlink(), lambda folder: (folder / ARRAYS).unlink()],
-    ids=["cut", "wrong byte", "no checksum", "no arrays"],
+    "damage", [_cut, _wrong_byte, lambda folder: (folder / ARRAYS).unlink()], ids=["cut", "byte", "no arrays"]
 )
 def test_a_damaged_entry_is_made_again(damage: Callable[[Path], None], cache: Path) -> None:
     packed_baselines("data", Fit())
@@ -97,14 +95,6 @@ def test_a_cache_that_cannot_be_used_costs_time_only(tmp_path: Path, monkeypatch
     fit = Fit()
     assert packed_baselines("data", fit) == packed(FITTED)
     assert fit.calls == 1
-
-
-def test_large_ones_are_not_cached_and_fitted_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cached_baselines, "LARGEST", 10)
-    fit = Fit()
-    assert packed_baselines("data", fit) == packed(FITTED)
-    assert fit.calls == 1
-    assert not [one for one in cache.iterdir() if one.is_dir()]
 
 
 def test_a_mistake_in_the_data_is_raised(cache: Path) -> None:

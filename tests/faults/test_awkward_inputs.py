@@ -35,7 +35,7 @@ VERBS = {
     "plugin": ["recipes", "NAME", "--plugin", "X"],
     "byhand": ["byhand", "X"],
 }
-PLACES = ("missing.yaml", "empty.yaml", "empty.txt", "binary.txt", "list.yaml", "folder", "dangling", "loop", "utf16.txt")
+PLACES = ("missing.yaml", "empty.yaml", "empty.txt", "binary.txt", "list.yaml", "folder", "dangling", "loop", "archive.txt")
 FINE = {("runs", "folder"), ("data stats", "list.yaml"), ("tokenizer train", "list.yaml")}
 """An empty folder holds no runs: that is an answer. A recipe is a text too, for those who want to count its words."""
 
@@ -47,7 +47,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).touch()
     (tmp_path / "binary.txt").write_bytes(bytes(range(256)) * 8)
     (tmp_path / "list.yaml").write_text("- one\n- two\n", encoding="utf-8")
-    (tmp_path / "utf16.txt").write_bytes("some text\n".encode("utf-16"))
+    (tmp_path / "archive.txt").write_bytes(b"PK\x03\x04")
     (tmp_path / "folder").mkdir()
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
@@ -132,7 +132,7 @@ RECIPES = {
     "data.path=folder": "folder",
     "data.path=binary.txt": "binary.txt",
     "data.path=empty.txt": "empty.txt",
-    "data.path=utf16.txt": "UTF-16",
+    "data.path=archive.txt": "zip archive",
     "data.path=dangling": "dangling",
     "data.path=loop": "loop",
     "data.path=": "",

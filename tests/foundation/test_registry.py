@@ -126,6 +126,27 @@ def test_a_variant_without_a_docstring_is_refused(slot) -> None:
     assert "plain" not in slot.names()
 
 
+class Bent(VariantConfig):
+    """Its field would be written over the variant's name."""
+
+    kind: str = "wood"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("name", "made", "reason"),
+    [
+        (lambda config: config, Bent, "variant-without-name"),  # the decorator without a call
+        ("bent", lambda length: length, "variant-without-config"),
+        ("bent", int, "variant-without-config"),
+        ("bent", Bent, "field-called-kind"),
+    ],
+)
+def test_a_variant_needs_a_name_and_a_config(slot, name, made, reason) -> None:
+    with refused(ConfigError, reason):
+        slot.variant(name)(made)
+    assert slot.names() == ["tin", "wood"]
+
+
 def test_every_slot_of_the_project_names_its_variants() -> None:
     from glassformer.recipe import list_variants
 

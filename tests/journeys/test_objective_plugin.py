@@ -42,6 +42,10 @@ def test_trained_measured_checked_and_shown(parity, tmp_path) -> None:
     assert evaluation.trivial == ("always odd", "untrained")
     assert gf.check(run.model).passed
     assert run.checkpoint("best").step in (3, 6)
+    with refused(ConfigError, "no-token-scores"):
+        run.generate("the", max_new_tokens=3)
+    with refused(ConfigError, "no-class"):
+        run.save_pretrained(tmp_path / "exported")
     with pytest.raises(ConfigError, match=r"model\.head=untied"):
         gf.train(parity, set={"model.head": "tied"}, out=tmp_path / "tied")
     shown = subprocess.run(

@@ -15,10 +15,9 @@ from glassformer.knowledge.answer_baselines import (
     NearestNameAnswer,
     OpenBookAnswer,
     letters,
-    packed,
-    unpacked,
 )
 from glassformer.knowledge.questions import Questions
+from glassformer.runs.baselines_file import texts_of_array, texts_to_array
 
 ASKED = tuple(f"Where was {name} born?" for name in ("Anna Larsen", "Olga Hansen", "Kenji Mori", "Yuki Tori"))
 ITEMS = Questions("train", ASKED, ("Oslo", "Oslo", "Kobe", "London"), (1, 2, 3, 4))
@@ -39,7 +38,7 @@ def test_each_says_the_same_after_it_was_kept(name):
 
 
 def test_texts_come_back():
-    assert unpacked(packed(["a", "", "żó"])) == ["a", "", "żó"]
+    assert texts_of_array(texts_to_array(["a", "", "żó"])) == ["a", "", "żó"]
 
 
 PEOPLE = [

@@ -29,7 +29,6 @@ DIMS = Dims(width=12, heads=3, layers=2, context=7, vocabulary=11)
 
 
 def test_a_part_costs_nothing_unless_it_says_so() -> None:
-    assert PartConfig().parameters(DIMS) == 0
     assert PartConfig().flops(DIMS, 2, 5) == 0
 
 

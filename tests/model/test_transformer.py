@@ -12,7 +12,7 @@ from tests.mixers import placed
 from tests.refusals import refused
 from torch import Tensor, nn
 
-from glassformer.foundation.errors import ConfigError
+from glassformer.foundation.errors import ConfigError, UsageError
 from glassformer.model.config import ModelConfig
 from glassformer.model.initialisation import keyed
 from glassformer.model.slots import MIXERS, Layer, Stack
@@ -214,10 +214,8 @@ def test_a_part_may_draw_its_own_start() -> None:
     model = model_of()
     model.blocks[0].attention.merge.init_weights = lambda generator: drawn.append(torch.rand(2, generator=generator))
     drawn: list[torch.Tensor] = []
-    from glassformer.model.initialisation import initialise
-
-    initialise(model, 3, layers=2)
-    initialise(model, 3, layers=2)
+    model.initialise(3)
+    model.initialise(3)
     assert torch.equal(drawn[0], drawn[1])
 
 
@@ -276,6 +274,14 @@ def test_a_prefix_sees_itself_and_nothing_later() -> None:
     assert not torch.equal(model(in_prefix, prefix_lengths_B=prefix)[:, 0], found[:, 0])
     torch.testing.assert_close(model(after, prefix_lengths_B=prefix)[:, :4], found[:, :4], atol=1e-12, rtol=0)
     torch.testing.assert_close(model(ids, prefix_lengths_B=torch.tensor([0])), model(ids), atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("mixer", ["gated_delta", "mamba2"])
+def test_a_recurrence_refuses_a_prefix_that_it_cannot_show(mixer: str) -> None:
+    sizes = {"width": 12, "heads": 3, "layers": 1, "context": 9, "positions": "none"}
+    model = build_model(ModelConfig.parse({**sizes, "mixer": mixer}), 11, seed=1)
+    with refused(UsageError, "no-prefix"):
+        model(torch.arange(7).unsqueeze(0), prefix_lengths_B=torch.tensor([3]))
 
 
 class Called(Stack):

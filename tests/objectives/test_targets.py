@@ -21,7 +21,7 @@ from glassformer.checks.loss_laws import check_loss
 from glassformer.data.batches import Batch
 from glassformer.data.config import DataConfig
 from glassformer.data.labels.label_batches import IGNORED
-from glassformer.data.labels.labelled_texts import Labels, load_multilabel
+from glassformer.data.labels.labelled_texts import Labels, load_labels
 from glassformer.data.tokenizers.base import TOKENIZERS
 from glassformer.foundation.errors import ConfigError, DataError, UsageError
 from glassformer.objectives.base import OBJECTIVES
@@ -263,7 +263,8 @@ def test_lists_in_jsonl_are_several_labels(tmp_path: Path) -> None:
 
 def test_batches_of_filler_rows_have_no_labels(tmp_path: Path) -> None:
     file = table(tmp_path / "t.csv", rows=21)
-    prepared = load_multilabel(DataConfig(path=str(file), label_column=list(TOPICS)), TOKENIZERS.parse("word"))
+    config = DataConfig(path=str(file), label_column=list(TOPICS))
+    prepared = load_labels(config, TOKENIZERS.parse("word"), target="several")
 
     class Data:
         tokenizer = prepared.tokenizer

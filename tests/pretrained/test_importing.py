@@ -91,6 +91,39 @@ def test_generation_with_a_cache_is_as_without(name: str, folder_of: Callable[..
     assert run.generate("the cat", max_new_tokens=6, temperature=0.0)[0].ids == tuple(expected)
 
 
+WINDOWS_OF_OLDER_FOLDERS: list[tuple[str, dict[str, Any], list[int | None]]] = [
+    ("gemma2", {}, [4, None]),
+    ("qwen2", {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1}, [None, 4]),
+    ("qwen2", {"sliding_window": 4}, [None, None]),
+    ("qwen3", {"use_sliding_window": True, "sliding_window": 4}, [None, None]),  # from layer 28 on
+    ("mistral", {"sliding_window": 4}, [4, 4]),
+]
+
+
+@pytest.mark.parametrize(("name", "settings", "windows"), WINDOWS_OF_OLDER_FOLDERS)
+def test_windows_of_folders_without_layer_types(
+    name: str,
+    settings: dict[str, Any],
+    windows: list[int | None],
+    folder_of: Callable[..., Path],
+    transformers: Any,
+    tmp_path: Path,
+) -> None:
+    """As the hub's config.json of Gemma 2 and Qwen2 is; transformers reads the same windows from the folder and our export."""
+    folder = copied(folder_of(name), tmp_path / "older")
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    for left_out in ("layer_types", "use_sliding_window", "max_window_layers"):
+        config.pop(left_out, None)
+    (folder / "config.json").write_text(json.dumps({**config, **settings}), encoding="utf-8")
+    run = gf.load(folder)
+    assert [run.model.config.of_layer(layer).mixer.window for layer in range(2)] == windows
+    exported = run.save_pretrained(tmp_path / "again").folder
+    with torch.no_grad():
+        for place in (folder, exported):
+            theirs = transformers.AutoModelForCausalLM.from_pretrained(place).eval()
+            torch.testing.assert_close(run.model(ids()), scores_of(theirs, ids()), atol=1e-5, rtol=0)
+
+
 def test_segments_and_padding_as_there(model_of: Any, folder_of: Callable[..., Path]) -> None:
     ours, theirs = gf.load(folder_of("bert")).model, model_of("bert")
     segments_BT = (torch.arange(17) > 8).long().expand(3, -1)

@@ -26,8 +26,6 @@ class NextTokenReaderConfig(MixerConfig):
     """Hands each position the vector after it: a leak, planted."""
     def build(self, dims):
         return NextTokenReader(dims.heads)
-    def parameters(self, dims):
-        return 0
     def flops(self, dims, batch, length):
         return 0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glassformer.runs.baselines_file import load_arrays, packed, save_baselines
+from glassformer.runs.baselines_file import load_packed, packed, save_baselines
 from glassformer.runs.directory import RunDirectory
 
 
@@ -29,7 +29,7 @@ def run(tmp_path: Path) -> RunDirectory:
 
 
 def test_what_goes_in_comes_out(run) -> None:
-    found = load_arrays(run)
+    found = load_packed(run.baselines_file)
     assert {name: set(arrays) for name, arrays in found.items()} == {"unigram": {"counts"}, "a/b": {"pairs", "size"}}
     assert found["unigram"]["counts"].tolist() == [5, 0, 7]
     assert found["unigram"]["counts"].dtype == np.int64
@@ -44,30 +44,30 @@ def test_the_same_baselines_give_the_same_bytes() -> None:
 
 
 def test_a_run_without_any(tmp_path) -> None:
-    assert load_arrays(RunDirectory(tmp_path / "other")) is None
+    assert load_packed(RunDirectory(tmp_path / "other").baselines_file) is None
 
 
 def test_the_newest_are_kept(run) -> None:
     save_baselines(run, packed({"uniform": Fitted(size=np.array(4))}))
-    assert list(load_arrays(run)) == ["uniform"]
+    assert list(load_packed(run.baselines_file)) == ["uniform"]
 
 
 @pytest.mark.parametrize("length", [0, 1, 10, 400, -30])
 def test_a_file_that_was_cut_is_none(run, length: int) -> None:
     run.baselines_file.write_bytes(run.baselines_file.read_bytes()[:length])
-    assert load_arrays(run) is None
+    assert load_packed(run.baselines_file) is None
 
 
 def test_a_file_with_a_wrong_byte_is_none_or_right(run) -> None:
     """Wherever the byte is: no exception, and no other numbers."""
     content = run.baselines_file.read_bytes()
-    whole = load_arrays(run)
+    whole = load_packed(run.baselines_file)
     damaged = 0
     for place in range(0, len(content), 41):
         wrong = bytearray(content)
         wrong[place] ^= 0xFF
         run.baselines_file.write_bytes(wrong)
-        found = load_arrays(run)
+        found = load_packed(run.baselines_file)
         damaged += found is None
         for name in found or {}:
             for key, array in found[name].items():
@@ -77,4 +77,4 @@ def test_a_file_with_a_wrong_byte_is_none_or_right(run) -> None:
 
 def test_pickles_are_not_opened(run) -> None:
     np.savez(run.baselines_file, **{"evil/array": np.array([{"a": 1}], dtype=object)})
-    assert load_arrays(run) is None
+    assert load_packed(run.baselines_file) is None

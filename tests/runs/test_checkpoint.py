@@ -14,16 +14,16 @@ import pytest
 import torch
 from tests.refusals import refused
 
-from glassformer.foundation.errors import DamagedCheckpoint, DiskFull, OptimizerDamaged
+from glassformer.foundation.errors import DamagedCheckpoint, DiskFull, OptimizerDamaged, RunError
 from glassformer.runs import checkpoint as module
 from glassformer.runs.checkpoint import (
     Checkpoint,
     CheckpointWriter,
     checkpoint_checksums,
     discard_after,
+    last_checkpoint,
     load_checkpoint,
     load_for_inference,
-    newest_for_inference,
     newest_good,
     prune,
     save_checkpoint,
@@ -108,7 +108,6 @@ def test_the_one_before_a_damaged_one_is_used(run) -> None:
     (run.checkpoint(5) / "state.json").unlink()
     said: list[str] = []
     found = newest_good(run, said.append)
-    assert found is not None
     assert found.step == 3
     assert len(said) == 2
     assert "step-9/model.safetensors is damaged" in said[0]
@@ -128,8 +127,7 @@ def test_without_any_optimizer_file_the_newest_weights_are_read_and_that_is_said
         save_checkpoint(run, made(step))
     without_optimizer(run, 3, 5, 9)
     said: list[str] = []
-    found = newest_for_inference(run, said.append)
-    assert found is not None
+    found = last_checkpoint(run, said.append)
     assert (found.step, dict(found.optimizer), found.state["stale"]) == (9, {}, 2)
     assert torch.equal(found.model["b"], made(9).model["b"])
     missing = run.checkpoint(9) / "optimizer.safetensors"
@@ -157,7 +155,7 @@ def test_to_train_on_a_whole_one_goes_before_newer_ones_without_optimizer_to_rea
         save_checkpoint(run, made(step))
     without_optimizer(run, 5, 9)
     said: list[str] = []
-    assert newest_for_inference(run, said.append).step == 9
+    assert last_checkpoint(run, said.append).step == 9
     assert len(said) == 1
     assert "training cannot resume from them" in said.pop()
     found = newest_good(run, said.append)
@@ -175,7 +173,9 @@ def test_only_the_optimizer_is_forgiven(run, harm: str) -> None:
     with pytest.raises(DamagedCheckpoint) as caught:
         load_for_inference(folder, pytest.fail)
     assert not isinstance(caught.value, OptimizerDamaged)
-    assert newest_for_inference(run, lambda sentence: None) is newest_good(run, lambda sentence: None) is None
+    assert newest_good(run, lambda sentence: None) is None
+    with refused(RunError, "no-checkpoint"):
+        last_checkpoint(run, lambda sentence: None)
 
 
 @pytest.mark.parametrize("harm", ["flipped", "empty", "a link that leads nowhere", "a folder"])
@@ -189,8 +189,7 @@ def test_whole_weights_beside_a_damaged_optimizer_are_read_and_never_trained_awa
         file.unlink()
         file.symlink_to(run.root / "nowhere") if harm == "a link that leads nowhere" else file.mkdir()
     said: list[str] = []
-    found = newest_for_inference(run, said.append)
-    assert found is not None
+    found = last_checkpoint(run, said.append)
     assert torch.equal(found.model["b"], made(7).model["b"])
     word = "damaged" if harm in ("flipped", "empty") else "missing"
     assert [sentence.startswith(f"{file} is {word}") for sentence in said] == [True]
@@ -205,8 +204,7 @@ def test_what_is_wrong_with_newer_ones_is_said_before_weights_alone_are_read(run
     flip(run.checkpoint(9) / "model.safetensors", -1)
     flip(run.checkpoint(3) / "model.safetensors", -1)
     said: list[str] = []
-    found = newest_for_inference(run, said.append)
-    assert found is not None
+    found = last_checkpoint(run, said.append)
     assert found.step == 5
     assert len(said) == 2
     assert "step-9/model.safetensors is damaged" in said[0]

@@ -85,6 +85,9 @@ def test_weighted_labels_scatter() -> None:
     """A lucky first batch, then what three labels cost by guessing, up and down."""
     scattered = [0.8, *[1.1 + (0.4 if at % 3 else -0.4) for at in range(20)], *falling(1.0, 0.5, 19)]
     assert codes(run(scattered, falling(1.0, 0.6, 10)), num_outputs=3) == []
+    rare = [0.8] * 3 + [1.0] * 8 + [1.55, 1.5, 1.6] + falling(1.0, 0.1, 26)  # three batches with texts of the rarest class
+    assert codes(run(rare, falling(1.0, 0.6, 10)), num_outputs=3) == ["unstable"]
+    assert codes(run(rare, falling(1.0, 0.6, 10)), num_outputs=3, weighted=True) == []
 
 
 def test_the_judged_metric_is_compared_with_its_own_baselines() -> None:

@@ -101,20 +101,6 @@ class Mlp(nn.Module):
         return self.two(torch.nn.functional.gelu(self.one(x)))
 
 
-@FEEDFORWARDS.variant("says-less")
-class SaysLess(FeedforwardConfig):
-    """Four times as wide as its parameters() says."""
-
-    inner: int | None = None
-
-    def build(self, dims):
-        return Mlp(dims, 4 * (self.inner or 4 * dims.width))
-
-    def parameters(self, dims):
-        inner = self.inner or 4 * dims.width
-        return dims.linear_parameters(dims.width, inner) + dims.linear_parameters(inner, dims.width)
-
-
 @FEEDFORWARDS.variant("says-nothing")
 class SaysNothing(FeedforwardConfig):
     """Four times as wide, and states nothing."""
@@ -127,13 +113,10 @@ class SaysNothing(FeedforwardConfig):
 
 @FEEDFORWARDS.variant("fewer-flops")
 class FewerFlops(FeedforwardConfig):
-    """The right parameters, and a tenth of the FLOPs."""
+    """A tenth of its FLOPs."""
 
     def build(self, dims):
         return Mlp(dims, 4 * dims.width)
-
-    def parameters(self, dims):
-        return dims.linear_parameters(dims.width, 4 * dims.width) + dims.linear_parameters(4 * dims.width, dims.width)
 
     def flops(self, dims, batch, length):
         return batch * length * dims.width

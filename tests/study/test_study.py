@@ -82,7 +82,7 @@ def test_the_json_of_the_contract(study):
 
 
 def test_text_and_html_hold_every_verdict(study):
-    for shown in (str(study), study._repr_html_()):
+    for shown in (str(study), study._repr_html_().replace("<strong>", "").replace("</strong>", "")):
         assert "alibi is better" in shown
         assert "rotary is the same within" in shown
     assert repr(study).endswith("alibi: better, rotary: same)")

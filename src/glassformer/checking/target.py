@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +16,7 @@ from glassformer.checks.check_report import CheckReport
 from glassformer.checks.huggingface_subject import HUB_NAME, load_folder, load_hub
 from glassformer.checks.tiny_model import tiny_model
 from glassformer.foundation.errors import DataError, UsageError
-from glassformer.foundation.plugins import load_plugins
+from glassformer.foundation.plugins import load_plugins, run_file
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime, choose_runtime
 from glassformer.recipe import Recipe, load_recipe
@@ -143,19 +142,16 @@ def callable_in_file(target: str) -> nn.Module | Callable[..., Any]:
     path = Path(file)
     if not path.is_file():
         raise UsageError(f"{target}: {file} is not a file; give file.py:callable.", reason="no-such-file")
-    spec = importlib.util.spec_from_file_location(f"glassformer_checked_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
+    module = f"glassformer_checked_{path.stem}"
     try:
-        spec.loader.exec_module(module)
-        found: Any = module
+        found: Any = run_file(path, module)
         for part in name.split("."):
             found = getattr(found, part)
         made = found() if not isinstance(found, nn.Module) and _takes_nothing(found) else found
     except AttributeError as error:
-        public = ", ".join(key for key, value in vars(module).items() if callable(value) and not key.startswith("_"))
+        public = ", ".join(
+            key for key, value in vars(sys.modules[module]).items() if callable(value) and not key.startswith("_")
+        )
         raise UsageError(
             f"{target}: {file} has no {name!r} ({error}); it has {public or 'nothing callable'}.",
             reason="no-such-callable",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -57,66 +57,48 @@ def check_model(
     must_be_causal = "causality" in (laws or ()) or causal
     if isinstance(target, str | Path):
         target = load_folder(Path(target))
-    with _in_evaluation_mode(target):
-        snapshot = Snapshot(target)
-        with same_generators(device_of([target] if isinstance(target, nn.Module) else [])), torch.inference_mode(False):
-            try:
-                subject = subject_of(target, vocabulary=vocabulary, context=context, snapshot=snapshot)
-            finally:
-                snapshot.restore()
-        around: Callable[[], AbstractContextManager[Any]] = nullcontext if runtime is None else runtime.autocast
-        precision = "float32" if runtime is None else runtime.precision
-        results = LawResults()
-        parts = (subject,) if subject.inside is None else (subject.inside, subject)
-        needless = frozenset[Law]() if laws is None else frozenset[Law]({"padding", "cache"} - laws)  # type: ignore[arg-type]
-        if "padding" in needless and isinstance(target, OwnNetwork):
-            for part in parts:
-                part.paddings = {}
-        for number, part in enumerate(parts):
-            part.snapshot = snapshot
+    snapshot = Snapshot(target)
+    with same_generators(device_of([target] if isinstance(target, nn.Module) else [])), torch.inference_mode(False):
+        try:
+            subject = subject_of(target, vocabulary=vocabulary, context=context, snapshot=snapshot)
+        finally:
+            snapshot.restore()
+    around: Callable[[], AbstractContextManager[Any]] = nullcontext if runtime is None else runtime.autocast
+    precision = "float32" if runtime is None else runtime.precision
+    results = LawResults()
+    parts = (subject,) if subject.inside is None else (subject.inside, subject)
+    needless = frozenset[Law]() if laws is None else frozenset[Law]({"padding", "cache"} - laws)  # type: ignore[arg-type]
+    if "padding" in needless and isinstance(target, OwnNetwork):
+        for part in parts:
+            part.paddings = {}
+    for number, part in enumerate(parts):
+        part.snapshot = snapshot
 
-            def progress(share: float, done: int = number) -> None:
-                watch.progress("checks", round(100 * (done + share) / len(parts)), 100)
+        def progress(share: float, done: int = number) -> None:
+            watch.progress("checks", round(100 * (done + share) / len(parts)), 100)
 
-            passes = Passes(part, around=around, trained_precision=precision, seed=seed)
-            with passes.undisturbed():
-                probes, padded = Probes(part, seed=seed, quick=quick), "padding" in (laws or ())
-                results.add(_test_laws(passes, probes, causal=must_be_causal, padded=padded, progress=progress))
-            if results.findings:
-                break
-        if subject.source is not None and not results.findings:
-            subject.source.snapshot = snapshot
-            passes = Passes(subject.source, around=around, trained_precision=precision, seed=seed)
-            with passes.undisturbed():
-                results.add_source(_test_source(passes, Probes(subject.source, seed=seed, quick=quick)))
-        if not results.findings:
-            for law in needless & results.cannot_tell.keys():
-                results.not_judged[law] = (
-                    f"this objective does not need it; trying it ended with {results.cannot_tell.pop(law)}"
-                )
+        passes = Passes(part, around=around, trained_precision=precision, seed=seed)
+        with passes.undisturbed():
+            probes, padded = Probes(part, seed=seed, quick=quick), "padding" in (laws or ())
+            found = _test_laws(passes, probes, causal=must_be_causal, padded=padded, progress=progress)
+            results.add(found, "through the head" if number else "")
+        if results.findings:
+            break
+    if subject.source is not None and not results.findings:
+        subject.source.snapshot = snapshot
+        passes = Passes(subject.source, around=around, trained_precision=precision, seed=seed)
+        with passes.undisturbed():
+            results.add(_test_source(passes, Probes(subject.source, seed=seed, quick=quick)), "of the source")
+    if not results.findings:
+        for law in needless & results.cannot_tell.keys():
+            results.not_judged[law] = f"this objective does not need it; trying it ended with {results.cannot_tell.pop(law)}"
     return results.report(subject.name, time.perf_counter() - started)
-
-
-@contextmanager
-def _in_evaluation_mode(target: Target) -> Iterator[None]:
-    """Most passes are in evaluation mode. Where a model begins in it, no pass has to switch hundreds of modules, and nothing
-    has to switch them back. A ``train`` of its own may do more than switch: then the model stays as it is."""
-    modules = list(target.modules()) if isinstance(target, nn.Module) else []
-    if any(type(module).train is not nn.Module.train for module in modules):
-        modules = []
-    modes = [module.training for module in modules]
-    try:
-        for module in modules:
-            module.training = False
-        yield
-    finally:
-        for module, training in zip(modules, modes):
-            module.training = training
 
 
 def _test_source(passes: Passes, probes: Probes) -> LawResults:
     """Rows, state and padding of the sources; and a note where no target depends on them."""
     results = _test_laws(passes, probes, causal=False, padded=True, progress=lambda share: None)
+    results.not_judged.clear()  # the report says it of the target
     if results.findings or results.cannot_tell:
         return results
     ids_BS = probes.rows(2, min(8, passes.subject.context))

@@ -222,21 +222,13 @@ class LawResults:
     def note(self, sentences: Iterable[str]) -> None:
         self.notes.update(dict.fromkeys(sentences))
 
-    def add(self, other: LawResults) -> None:
-        """Adds the results with the head to those without it."""
+    def add(self, other: LawResults, what: str) -> None:
+        """Adds those of another part of the same model. ``what``: how it was tested, in words; the first part needs none."""
         self.findings.extend(other.findings)
         for law, way in other.tested.items():
-            self.tested[law] = f"{self.tested[law]}; through the head: {way}" if law in self.tested else way
-        self.cannot_tell.update(other.cannot_tell)
+            self.tested[law] = f"{self.tested[law]}; {what}: {way}" if law in self.tested else way
+        self.cannot_tell.update({law: f"{what}: {why}" if what else why for law, why in other.cannot_tell.items()})
         self.not_judged.update(other.not_judged)
-        self.note(other.notes)
-
-    def add_source(self, other: LawResults) -> None:
-        """Adds the results of the sources' rows to those of the targets'; laws that do not apply to a source say nothing."""
-        self.findings.extend(other.findings)
-        for law, way in other.tested.items():
-            self.tested[law] = f"{self.tested[law]}; of the source: {way}" if law in self.tested else way
-        self.cannot_tell.update({law: f"of the source: {why}" for law, why in other.cannot_tell.items()})
         self.note(other.notes)
 
     def report(self, subject: str, seconds: float) -> CheckReport:

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from glassformer.checks.float64_mode import InDouble
 from glassformer.checks.state_snapshot import Snapshot
 from glassformer.checks.subject import Subject
+from glassformer.foundation.runtime import seed_torch
 from glassformer.model.tap import Tap
 
 ROUNDING = {torch.float64: 2.0**14, torch.float32: 2.0**6, torch.bfloat16: 4.0, torch.float16: 4.0}
@@ -255,10 +256,7 @@ class Passes:
 
     def reseed(self, step: int = 0) -> None:
         """Every pass draws the same random numbers."""
-        if self.subject.device.type == "cpu":
-            torch.default_generator.manual_seed(self.seed + step)  # seeding every device is slower than a tiny model
-        else:
-            torch.manual_seed(self.seed + step)
+        seed_torch(self.seed + step)
         random.seed(self.seed + step)
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed((self.seed + step) % 2**32)

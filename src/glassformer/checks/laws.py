@@ -45,8 +45,7 @@ class _Suspect:
     @property
     def changed_places(self) -> list[list[int]]:
         """(row, position) of every perturbed token."""
-        places: list[list[int]] = (self.ids_BT != self.changed_BT).nonzero().tolist()
-        return places
+        return (self.ids_BT != self.changed_BT).nonzero().tolist()
 
     def only(self, places: list[list[int]]) -> _Suspect:
         """The same with only these (row, position) perturbed."""

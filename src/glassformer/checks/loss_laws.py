@@ -70,16 +70,19 @@ class LossProbe:
     def random_ids(self) -> Tensor:
         return torch.randint(self.vocabulary, (self.rows, self.length), generator=self.generator)
 
-    def others(self, ids_BT: Tensor) -> Tensor:
-        """Other ids at every position."""
+    def others(self, ids_BT: Tensor, name: str = "ids") -> Tensor:
+        """Other ids at every position; of sources, whose vocabulary is another one, among those that the batch has."""
+        if name == "source_ids":
+            return ids_BT.flatten()[torch.randperm(ids_BT.numel(), generator=self.generator)].view(ids_BT.shape)
         return (ids_BT + torch.randint(1, self.vocabulary, ids_BT.shape, generator=self.generator)) % self.vocabulary
 
     def random_targets(self) -> Tensor:
         return torch.randint(self.outputs, tuple(self.batch[self.target_name].shape), generator=self.generator)
 
-    def nats(self, ids_BT: Tensor, targets: Tensor, **more: Tensor) -> float:
-        """The summed loss, with gradients on as in training; every call draws the same random numbers."""
-        values = {"ids": ids_BT, self.target_name: targets, **more}
+    def nats(self, targets: Tensor, **more: Tensor) -> float:
+        """The summed loss, with gradients on as in training; every call draws the same random numbers. ``more``: other tensors
+        than the batch has, by name."""
+        values = {self.target_name: targets, **more}
         tensors = {name: _with_layout_of(tensor, values.get(name, tensor)) for name, tensor in self.batch.items()}
         torch.manual_seed(self.seed)
         random.seed(self.seed)
@@ -89,22 +92,9 @@ class LossProbe:
             raise ArithmeticError(f"the loss of random tokens is {nats}")
         return nats
 
-    def change(self, ids_BT: Tensor, changed_BT: Tensor, targets: Tensor, **more: Tensor) -> float | None:
-        """The difference of the loss between two batches of ids; None within rounding error."""
-        first, second = self.nats(ids_BT, targets, **more), self.nats(changed_BT, targets, **more)
-        return None if abs(first - second) <= self.allowed * max(1.0, abs(first)) else abs(first - second)
-
-    def others_of_source(self, source_BS: Tensor) -> Tensor:
-        """Other ids at every position of the sources, among those that the batch has: their vocabulary is another one."""
-        order = torch.randperm(source_BS.numel(), generator=self.generator)
-        return source_BS.flatten()[order].view(source_BS.shape)
-
-    def change_of_source(
-        self, ids_BT: Tensor, targets: Tensor, source_BS: Tensor, changed_BS: Tensor, **more: Tensor
-    ) -> float | None:
-        """The difference of the loss between two batches of sources; None within rounding error."""
-        first = self.nats(ids_BT, targets, source_ids=source_BS, **more)
-        second = self.nats(ids_BT, targets, source_ids=changed_BS, **more)
+    def change(self, targets: Tensor, name: str, ids_BT: Tensor, changed_BT: Tensor, **more: Tensor) -> float | None:
+        """The difference of the loss between two batches of ids (``name``: or sources); None within rounding error."""
+        first, second = (self.nats(targets, **{name: one}, **more) for one in (ids_BT, changed_BT))
         return None if abs(first - second) <= self.allowed * max(1.0, abs(first)) else abs(first - second)
 
     def finding(self, law: Law, source: int, to_position: int, size: float, row: int, ids_BT: Tensor) -> Finding:
@@ -151,7 +141,10 @@ def check_loss(
     if "hidden" in batch and probe.length > 1:
         tests["padding"] = _check_padding, "nats, hidden ids changed"
     if "source_padding" in batch:
-        tests["padding"] = _check_source_padding, "nats, padding of the source changed"
+        tests["padding"] = (
+            functools.partial(_check_padding, name="source_ids", mask="source_padding"),
+            "nats, padding of the source changed",
+        )
     tests["labels"] = _check_targets, "nats of places apart and together"
     with same_generators(batch["ids"].device):
         for law, (test, way) in tests.items():
@@ -170,12 +163,12 @@ def _check_later_tokens(probe: LossProbe) -> Finding | None:
         ids_BT, targets_BT, times_T = probe.random_ids(), probe.random_targets(), torch.arange(probe.length)
         changed_BT = torch.where(times_T > at_B1, probe.others(ids_BT), ids_BT)
         targets_BT = targets_BT.where(times_T == at_B1, torch.tensor(IGNORED))
-        if probe.change(ids_BT, changed_BT, targets_BT) is None:
+        if probe.change(targets_BT, "ids", ids_BT, changed_BT) is None:
             continue
         for row in range(probe.rows):  # only its own later tokens: other rows are tested separately
             alone_BT, mine_B1 = torch.full_like(targets_BT, IGNORED), torch.arange(probe.rows)[:, None] == row
             alone_BT[row] = targets_BT[row]
-            size = probe.change(ids_BT, changed_BT.where(mine_B1, ids_BT), alone_BT)
+            size = probe.change(alone_BT, "ids", ids_BT, changed_BT.where(mine_B1, ids_BT))
             if size is not None:
                 at = int(at_B1[row])
                 return probe.finding("causality", at + 1, at, size, row, ids_BT)
@@ -187,45 +180,31 @@ def _check_other_rows(probe: LossProbe) -> Finding | None:
     for turn in range(2):
         unchanged_B = torch.arange(probe.rows) % 2 == turn
         ids_BT, targets = probe.random_ids(), probe.random_targets()
-        changed_BT = ids_BT.where(unchanged_B[:, None], probe.others(ids_BT))
         targets = targets.where(unchanged_B if targets.ndim == 1 else unchanged_B[:, None], torch.tensor(IGNORED))
-        size = probe.change(ids_BT, changed_BT, targets)
+        size = probe.change(targets, "ids", ids_BT, ids_BT.where(unchanged_B[:, None], probe.others(ids_BT)))
         if size is None and "source_ids" in probe.batch:
             source_BS = probe.batch["source_ids"].cpu()
-            changed_BS = source_BS.where(unchanged_B[:, None], probe.others_of_source(source_BS))
-            size = probe.change_of_source(ids_BT, targets, source_BS, changed_BS)
+            changed_BS = source_BS.where(unchanged_B[:, None], probe.others(source_BS, "source_ids"))
+            size = probe.change(targets, "source_ids", source_BS, changed_BS, ids=ids_BT)
         if size is not None:
             return probe.finding("batch", 0, 0, size, turn, ids_BT)
     return None
 
 
-def _check_source_padding(probe: LossProbe) -> Finding | None:
-    """Other ids at the padding of the sources: their last quarter, then also what the batch itself pads."""
-    source_BS = probe.batch["source_ids"].cpu()
-    length = source_BS.shape[1]
-    quarter_BS = (torch.arange(length) >= length - max(1, length // 4)).expand(probe.rows, -1)
-    for padding_BS in (quarter_BS, quarter_BS | probe.batch["source_padding"].cpu()):
-        if padding_BS.all(1).any():
-            continue
-        ids_BT, targets = probe.random_ids(), probe.random_targets()
-        changed_BS = source_BS.where(~padding_BS, probe.others_of_source(source_BS))
-        size = probe.change_of_source(ids_BT, targets, source_BS, changed_BS, source_padding=padding_BS)
-        if size is not None:
-            return probe.finding("padding", length - 1, 0, size, 0, source_BS)
-    return None
-
-
-def _check_padding(probe: LossProbe) -> Finding | None:
-    """Other ids at masked positions: the last quarter of every row, then also those that the batch masks itself."""
-    quarter_BT = (torch.arange(probe.length) >= probe.length - max(1, probe.length // 4)).expand(probe.rows, -1)
-    for hidden_BT in (quarter_BT, quarter_BT | probe.batch["hidden"].cpu()):
+def _check_padding(probe: LossProbe, name: str = "ids", mask: str = "hidden") -> Finding | None:
+    """Other ids at masked positions (of the sources: by name): the last quarter of every row, then also those that the batch
+    masks itself."""
+    length = probe.batch[name].shape[1]
+    quarter_BT = (torch.arange(length) >= length - max(1, length // 4)).expand(probe.rows, -1)
+    for hidden_BT in (quarter_BT, quarter_BT | probe.batch[mask].cpu()):
         if hidden_BT.all(1).any():
             continue
-        ids_BT, targets = probe.random_ids(), probe.random_targets()
-        changed_BT = ids_BT.where(~hidden_BT, probe.others(ids_BT))
-        size = probe.change(ids_BT, changed_BT, targets, hidden=hidden_BT)
+        more, targets = {"ids": probe.random_ids()}, probe.random_targets()
+        ids_BT = more.pop("ids") if name == "ids" else probe.batch[name].cpu()
+        changed_BT = ids_BT.where(~hidden_BT, probe.others(ids_BT, name))
+        size = probe.change(targets, name, ids_BT, changed_BT, **more, **{mask: hidden_BT})
         if size is not None:
-            return probe.finding("padding", probe.length - 1, 0, size, 0, ids_BT)
+            return probe.finding("padding", length - 1, 0, size, 0, ids_BT)
     return None
 
 
@@ -234,8 +213,8 @@ def _check_targets(probe: LossProbe) -> Finding | None:
     ids_BT, targets = probe.random_ids(), probe.random_targets()
     weights = {"weights": torch.ones_like(probe.batch["weights"])} if "weights" in probe.batch else {}
     first = torch.arange(targets.numel()).view(targets.shape) % 2 == 0
-    parts = [probe.nats(ids_BT, targets.where(chosen, torch.tensor(IGNORED)), **weights) for chosen in (first, ~first)]
-    whole = probe.nats(ids_BT, targets, **weights)
+    parts = [probe.nats(targets.where(chosen, torch.tensor(IGNORED)), ids=ids_BT, **weights) for chosen in (first, ~first)]
+    whole = probe.nats(targets, ids=ids_BT, **weights)
     if not abs(whole - sum(parts)) <= probe.allowed * max(1.0, abs(whole)):
         return probe.finding("labels", 0, 0, abs(whole - sum(parts)), 0, ids_BT)
     if probe.outputs > MOST_TARGETS or probe.batch[probe.target_name].is_floating_point():  # several labels, or numbers
@@ -245,7 +224,7 @@ def _check_targets(probe: LossProbe) -> Finding | None:
     for target in range(probe.outputs):
         only = torch.full_like(targets, IGNORED)
         only[place] = target
-        nats[target] = probe.nats(ids_BT, only, **weights)
+        nats[target] = probe.nats(only, ids=ids_BT, **weights)
     nats = (nats - probe.smoothing * nats.mean()) / (1 - probe.smoothing)  # label smoothing mixes the mean into every target
     missing = abs(float((-nats).exp().sum()) - 1.0)
     return None if missing <= 10 * probe.allowed else probe.finding("labels", place[-1], place[-1], missing, 0, ids_BT)

@@ -13,8 +13,6 @@ import sys
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import chain
-from operator import is_
 from typing import Any, NamedTuple
 
 import torch
@@ -48,10 +46,6 @@ class Snapshot:
 
     def __init__(self, *things: Any) -> None:
         self._saved: list[_Saved] = []
-        self._of_dicts: list[_Saved] = []
-        self._dicts: list[dict[Any, Any]] = []
-        self._keys: list[Any] = []
-        self._values: list[Any] = []
         self._seen: set[int] = set()
         self._alive: list[Any] = []  # an id is only valid while its object is alive
         self._function_caches: dict[int, Any] = {}
@@ -66,28 +60,14 @@ class Snapshot:
             self._seen.add(id(thing))
             self._alive.append(thing)
             waiting.extend(self._visit(name, thing))
-        self._lengths = [len(thing) for thing in self._dicts]
 
     def changed(self) -> list[str]:
         """The names of what has changed."""
-        return [saved.name or "itself" for saved in self._differing()]
-
-    def _differing(self) -> list[_Saved]:
-        found = [] if self._dicts_are_as_before() else [saved for saved in self._of_dicts if saved.differs()]
-        return found + [saved for saved in self._saved if saved.differs()]
-
-    def _dicts_are_as_before(self) -> bool:
-        """The usual case, in one comparison of all dicts: a model has hundreds, and a check looks hundreds of times."""
-        keys, values = chain.from_iterable(self._dicts), chain.from_iterable(map(dict.values, self._dicts))
-        return (
-            [*map(len, self._dicts)] == self._lengths
-            and all(map(is_, keys, self._keys))
-            and all(map(is_, values, self._values))
-        )
+        return [saved.name or "itself" for saved in self._saved if saved.differs()]
 
     def restore(self) -> list[str]:
         """Restores everything; returns the names of what had changed."""
-        found = self._differing()
+        found = [saved for saved in self._saved if saved.differs()]
         for saved in found:
             saved.restore()
         for cache in self._function_caches.values():
@@ -224,10 +204,7 @@ class Snapshot:
                 thing.clear()
             thing.update(before)
 
-        self._of_dicts.append(_Saved(name, differs, restore))
-        self._dicts.append(thing)
-        self._keys.extend(before)
-        self._values.extend(before.values())
+        self._saved.append(_Saved(name, differs, restore))
 
     def _sequence(self, name: str, thing: Any) -> None:
         before = list(thing)

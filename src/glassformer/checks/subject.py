@@ -38,10 +38,8 @@ ROWS_OF_A_CHECK = 250
 """Full rows in a check without a budget."""
 
 
-class Padded(Protocol):
-    """One pass over rows in which some positions are masked for all queries."""
-
-    def __call__(self, ids_BT: Tensor, key_padding_mask_BS: Tensor) -> Tensor: ...
+Padded = Callable[[Tensor, Tensor], Tensor]
+"""One pass over rows (ids_BT) in which some positions are masked for all queries (key_padding_mask_BS)."""
 
 
 class Cached(Protocol):

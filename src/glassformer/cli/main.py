@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 import typer
+from typer import Option
 
 from glassformer.cli.console import SETTINGS, err
 from glassformer.foundation.errors import BadArgument, GlassformerError, OtherProcessFailed, exit_code_of, is_panic
@@ -62,7 +63,7 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def _root(version: bool = typer.Option(False, "--version", help="Print versions, commit and device.", is_eager=True)) -> None:
+def _root(version: bool = Option(False, "--version", help="Print versions, commit and device.", is_eager=True)) -> None:
     if version:
         from glassformer.foundation.machine import about
 
@@ -132,7 +133,7 @@ def run(arguments: Sequence[str]) -> int:
     except BadArgument as error:
         return _end_with(error.on_command_line, exit_code_of(error))
     except OtherProcessFailed as error:
-        return error.code
+        return error.exit_code
     except (GlassformerError, KeyboardInterrupt) as error:
         return _end_with(str(error) or "Stopped.", exit_code_of(error))
     except BaseException as error:
@@ -205,7 +206,7 @@ _REMEDIES = {
 def _end_with(sentence: str, code: int) -> int:
     if SETTINGS.debug:
         traceback.print_exc()
-    err().print(f"Error: {sentence}", markup=False, style="red")
+    err().print(f"Error: {sentence}", style="red")
     return code
 
 

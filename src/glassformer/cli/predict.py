@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+from codecs import BOM_UTF8
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from glassformer.cli.console import print_json, remarks, say, watching
 from glassformer.cli.options import CheckpointOption, Json, Plugin, RunArgument
@@ -17,32 +18,15 @@ PARQUET = b"PAR1"  # how such files begin
 
 def command(
     run: RunArgument,
-    table: Annotated[
-        str, typer.Argument(metavar="FILE", help="A table of texts: .csv, .tsv, .jsonl or .parquet; - for standard input.")
-    ],
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the table here; without it, to standard output.")
-    ] = None,
-    text_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The column of texts, if not called as in training.")
-    ] = None,
-    pair_column: Annotated[str | None, typer.Option(metavar="NAME", help="The column of second texts, likewise.")] = None,
-    precision: Annotated[
-        float | None, typer.Option(metavar="P", help="Withhold unsure answers, so that this share is right (on validation).")
-    ] = None,
-    coverage: Annotated[
-        float | None, typer.Option(metavar="P", help="Withhold unsure answers, but answer this share (on validation).")
-    ] = None,
-    abstain_below: Annotated[
-        float | None, typer.Option(metavar="P", help="Withhold answers with a lower probability than this.")
-    ] = None,
-    no_temperature: Annotated[
-        bool, typer.Option("--no-temperature", help="Give the probabilities as the network does, not calibrated.")
-    ] = False,
-    batch_size: Annotated[
-        int | None,
-        typer.Option("--batch-size", metavar="N", min=1, help="Texts of a forward pass; default 8 on a CPU, 32 on a GPU."),
-    ] = None,
+    table: Annotated[str, Argument(metavar="FILE", help="Texts: .csv, .tsv, .jsonl or .parquet; - for standard input.")],
+    out: Annotated[Path | None, Option(metavar="FILE", help="Write the table here; without it, to standard output.")] = None,
+    text_column: Annotated[str | None, Option(metavar="NAME", help="The column of texts, if not named as in training.")] = None,
+    pair_column: Annotated[str | None, Option(metavar="NAME", help="The column of second texts, likewise.")] = None,
+    precision: Annotated[float | None, Option(metavar="P", help="Withhold until this share is right on validation.")] = None,
+    coverage: Annotated[float | None, Option(metavar="P", help="Answer only this share, the surest (on validation).")] = None,
+    abstain_below: Annotated[float | None, Option(metavar="P", help="Withhold answers less probable than this.")] = None,
+    no_temperature: Annotated[bool, Option("--no-temperature", help="Give uncalibrated probabilities.")] = False,
+    batch_size: Annotated[int | None, Option(metavar="N", min=1, help="Texts of a pass; default 8, on a GPU 32.")] = None,
     checkpoint: CheckpointOption = "last",
     plugin: Plugin = None,
     json: Json = False,
@@ -54,15 +38,17 @@ def command(
     A row without a text, and a withheld answer, has no label. `ask` labels texts typed by hand.
     """
     from glassformer.data.config import DataConfig
-    from glassformer.data.reading.corpus import format_by_name
+    from glassformer.data.reading.corpus import format_by_name, layout_notes
     from glassformer.data.reading.sources import source_at
-    from glassformer.data.reading.tables import DEFAULTS, WholeTable, named, table_writer
+    from glassformer.data.reading.tables import DEFAULTS, named
+    from glassformer.data.reading.whole_tables import WholeTable, table_writer
     from glassformer.prediction import PIECE
     from glassformer.run import load
 
     if json and out is None:
         raise UsageError("--json reports on a written table; give --out FILE too.", reason="json-without-out")
-    (file, *_) = source_at(table, DataConfig(path=table)).files
+    source = source_at(table, DataConfig(path=table))
+    file = source.files[0]
     kind = _kind_of_input(file) if table == "-" else format_by_name(file)
     if kind in ("text", "label-text"):
         raise UsageError(
@@ -78,6 +64,8 @@ def command(
     text: Any = text_column or reading.get("text_column") or DEFAULTS["text_column"]
     pair: Any = pair_column or reading.get("pair_column")
     rows = WholeTable(file, kind, numbered=isinstance(text, int))
+    for note in layout_notes(replace(source, format=kind)):
+        say(note)
     text, pair = named(str(text), rows.names), None if pair is None else named(str(pair), rows.names)
     for option, column in (("--text-column", text), ("--pair-column", pair)):
         if column is not None and column not in rows.names:
@@ -95,12 +83,13 @@ def command(
     to_kind = kind if out is None else format_by_name(out)
     if to_kind in ("text", "label-text"):
         raise UsageError(f"--out {out} must end in .csv, .tsv, .jsonl or .parquet.", reason="not-a-table")
-    with watching() as watch, table_writer(out, to_kind, rows.layout, [*rows.names, *added]) as writer:
+    layout = rows.layout if to_kind == kind else None
+    with watching() as watch, table_writer(out, to_kind, layout, [*rows.names, *added]) as write:
         pieces = predictor.predict_rows(
             rows.pieces(PIECE), text=text, pair=pair, abstain_below=below, temperature=not no_temperature
         )
         for piece in pieces:
-            writer.write(piece)
+            write(piece)
             counted["rows"] += len(piece)
             counted["abstained"] += sum(bool(row.get("abstained", row["predicted"] is None)) for row in piece)
             counted["unlike"] += sum(bool(row["unlike"]) for row in piece)
@@ -123,7 +112,5 @@ def _kind_of_input(file: Path) -> Any:
     with file.open("rb") as raw:
         if raw.read(len(PARQUET)) == PARQUET:
             return "parquet"
-        if raw.seek(0) or raw.read(2) in (BOM_UTF16_LE, BOM_UTF16_BE):
-            return "csv"
     with open_bytes(file) as stream:
         return "jsonl" if stream.read(64).removeprefix(BOM_UTF8).lstrip().startswith(b"{") else "csv"

@@ -213,6 +213,10 @@ def _reversed(x: Any) -> Any:
     return x[::-1]
 
 
+def _first_two_swapped(x: Any) -> Any:
+    return np.concatenate([x[1::-1], x[2:]])
+
+
 def _squared(x: Any) -> Any:
     return x**2
 
@@ -221,7 +225,7 @@ def _half(x: Any) -> Any:
     return 0.5 * x
 
 
-SEQUENCES = (_running_sum, _minus_mean, _reversed, _squared)
+SEQUENCES = (_running_sum, _minus_mean, _reversed, _first_two_swapped, _squared)
 EYE = np.eye(3)
 
 
@@ -246,7 +250,7 @@ TASKS: dict[str, tuple[Task, ...]] = {
     "2-tokens": (
         Task(
             most_frequent_pair,
-            [([list("low"), list("lower")],), ([list("ab"), list("cd")],)],
+            [([list("low"), list("lower")],), ([list("cd"), list("ab")],), ([list("bbb"), list("ac")],)],
             lambda draw: ([_letters(draw, 6) for _ in range(4)],),
         ),
         Task(
@@ -261,19 +265,19 @@ TASKS: dict[str, tuple[Task, ...]] = {
             [([0.0, 0.0], 1), ([1000.0, 0.0], 0)],
             lambda draw: ((draw.normal(size=7) * draw.choice([1.0, 30.0])).tolist(), int(draw.integers(7))),
         ),
-        Task(perplexity, [([math.log(4), math.log(4)],)], lambda draw: (draw.uniform(0.1, 4, 9).tolist(),)),
-        Task(unigram_loss, [("aab", "ab")], lambda draw: ("abcd" + "".join(_letters(draw, 30)), "".join(_letters(draw, 8)))),
+        Task(perplexity, [([math.log(2), math.log(8)],)], lambda draw: (draw.uniform(0.1, 4, 9).tolist(),)),
+        Task(unigram_loss, [("aaab", "aba")], lambda draw: ("abcd" + "".join(_letters(draw, 30)), "".join(_letters(draw, 8)))),
     ),
     "4-positions": (
-        Task(sinusoidal, [(3, 2)], lambda draw: (int(draw.integers(2, 12)), 2 * int(draw.integers(1, 8)))),
+        Task(sinusoidal, [(3, 4)], lambda draw: (int(draw.integers(2, 12)), 2 * int(draw.integers(1, 8)))),
         Task(alibi, [(3, 1.0)], lambda draw: (int(draw.integers(2, 9)), float(draw.uniform(0.1, 2)))),
     ),
     "5-leak": (
         Task(causal_pattern, [(np.zeros((3, 3)),)], lambda draw: (draw.normal(size=(5, 5)) * 3,)),
         Task(
             sees_the_future,
-            [(_running_sum, [1.0, 2.0, 3.0]), (_minus_mean, [1.0, 2.0, 3.0])],
-            lambda draw: (SEQUENCES[int(draw.integers(4))], draw.normal(size=5).tolist()),
+            [(one, np.array([1.0, 2.0, 3.0])) for one in (_running_sum, _minus_mean, _first_two_swapped)],
+            lambda draw: (SEQUENCES[int(draw.integers(len(SEQUENCES)))], draw.normal(size=5)),
         ),
     ),
     "6-knowledge": (
@@ -284,14 +288,14 @@ TASKS: dict[str, tuple[Task, ...]] = {
         ),
         Task(
             exact_match,
-            [(["Rome", " Oslo"], ["Rome", "Bern"])],
+            [(["Rome", " Oslo", "bern"], ["Rome", "Oslo", "Bern"])],
             lambda draw: (_letters(draw, 9, 3), [f" {one} " for one in _letters(draw, 9, 3)]),
         ),
     ),
     "7-labels": (
         Task(
             majority_accuracy,
-            [([1, 1, 0], [1, 0]), ([0, 1], [0, 0, 1])],
+            [([1, 1, 0], [0, 0, 1]), ([0, 1], [0, 0, 1])],
             lambda draw: (draw.integers(0, 3, 9).tolist(), draw.integers(0, 3, 7).tolist()),
         ),
         Task(
@@ -316,15 +320,15 @@ TASKS: dict[str, tuple[Task, ...]] = {
         ),
         Task(
             scaled_attention,
-            [(np.eye(2), np.eye(2), np.eye(2), np.eye(2))],
+            [(EYE[:2], EYE[:, :2], EYE[:, :2], EYE[:, :2])],
             lambda draw: (draw.normal(size=(4, 6)), *(draw.normal(size=(6, 3)) for _ in range(3))),
         ),
     ),
     "10-blocks": (
-        Task(layer_norm, [(np.array([[1.0, 3.0]]),)], lambda draw: (draw.normal(size=(3, 5)) * 4 + 2,)),
+        Task(layer_norm, [(np.array([[1.0, 3.0], [5.0, 9.0]]),)], lambda draw: (draw.normal(size=(3, 5)) * 4 + 2,)),
         Task(
             feed_forward,
-            [(np.array([[1.0, -1.0]]), np.eye(2), np.zeros(2), np.eye(2), np.ones(2))],
+            [(np.array([[1.0, -1.0]]), np.eye(2), np.array([0.5, 0.0]), np.eye(2), np.array([1.0, -1.0]))],
             lambda draw: tuple(draw.normal(size=size) for size in ((3, 4), (4, 8), (8,), (8, 4), (4,))),
         ),
         Task(
@@ -358,7 +362,7 @@ TASKS: dict[str, tuple[Task, ...]] = {
         Task(shifted, [([5, 6], 0, 1), ([], 0, 1)], lambda draw: (draw.integers(2, 9, int(draw.integers(5))).tolist(), 0, 1)),
         Task(
             smoothed_loss,
-            [([0.0, 0.0], 1, 0.1), ([0.0, 5.0], 1, 0.0)],
+            [([0.0, 2.0], 1, 0.2), ([0.0, 5.0], 1, 0.0)],
             lambda draw: (draw.normal(size=6).tolist(), int(draw.integers(6)), float(draw.uniform(0, 0.5))),
         ),
     ),
@@ -437,7 +441,9 @@ def judge(task: Task, function: Any) -> dict[str, Any]:
         case, problem = wrong[0]
         said = f"{task.name}({', '.join(_shown(one) for one in case)}) {problem}"
     elif hidden_wrong:
-        said = f"{len(hidden_wrong)} hidden cases are wrong; think of other sizes, ties, large numbers and ends."
+        raised = next((f"; one {problem}" for problem in hidden_wrong if problem.startswith("raises")), "")
+        hint = "think of other sizes, ties, large numbers and ends."
+        said = f"{task.name}: {len(hidden_wrong)} hidden cases are wrong{raised}; {hint}"
     basic = [len(task.basic) - len(wrong), len(task.basic)]
     return {"name": task.name, "basic": basic, "hidden": [HIDDEN - len(hidden_wrong), HIDDEN], "said": said}
 
@@ -449,7 +455,13 @@ def _problem(task: Task, function: Any, case: tuple[Any, ...]) -> str | None:
         found = function(*_copies(case))
     except Exception as error:  # a student's code may raise anything
         return f"raises {type(error).__name__}: {error}"
-    return None if _same(found, wanted) else f"gives {_shown(found)}, not {_shown(wanted)}"
+    if _same(found, wanted):
+        return None
+    if found is None:
+        return f"gives nothing (is there a return?), not {_shown(wanted)}"
+    # As few digits as show the difference.
+    texts = ((_shown(found, digits), _shown(wanted, digits)) for digits in (4, 8, 16))
+    return next((f"gives {one}, not {other}" for one, other in texts if one != other), f"gives {found!r}, not {wanted!r}")
 
 
 def _copies(case: tuple[Any, ...]) -> list[Any]:
@@ -473,9 +485,15 @@ def _same(found: Any, wanted: Any) -> bool:
     return array.shape == expected.shape and bool(np.allclose(array, expected, rtol=1e-6, atol=1e-8))
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Any, digits: int = 4) -> str:
+    """As a student would type it: a number of numpy as a number, floats rounded."""
     if callable(value):
         return getattr(value, "__name__", "f").strip("_")
-    if isinstance(value, np.ndarray):
-        return np.array2string(value, precision=4, separator=", ", threshold=40).replace("\n", "")
-    return repr(value)
+    if isinstance(value, np.ndarray) and value.ndim:
+        return np.array2string(value, precision=digits, separator=", ", threshold=40).replace("\n", "")
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.item()
+    if isinstance(value, tuple | list):
+        inside = ", ".join(_shown(one, digits) for one in value)
+        return f"[{inside}]" if isinstance(value, list) else f"({inside})"
+    return repr(round(value, digits) if isinstance(value, float) else value)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from glassformer.foundation.errors import DataError
 from glassformer.foundation.files import release_pages
-from glassformer.foundation.seeds import derive_seed
+from glassformer.foundation.seeds import derive_seed, mixed_bits
 
 SHUFFLE_ROUNDS = 24  # enough for a swap-or-not shuffle of any corpus that fits on a disk (Hoang et al. 2012)
 
@@ -163,16 +163,6 @@ def shuffled(places: np.ndarray, size: int, seed: int) -> np.ndarray:
     for turn in range(SHUFFLE_ROUNDS):
         key = derive_seed(seed, "round", turn)
         mirrored = (np.uint64(key % size) + np.uint64(size) - places) % np.uint64(size)
-        swap = _hashed_bit(np.maximum(places, mirrored), key)
-        places = np.where(swap, mirrored, places)
+        swap = mixed_bits(np.maximum(places, mirrored) + np.uint64(key)) & np.uint64(1)
+        places = np.where(swap.astype(bool), mirrored, places)
     return places.astype(np.int64)
-
-
-def _hashed_bit(numbers: np.ndarray, key: int) -> np.ndarray:
-    """One bit per number (the finaliser of splitmix64; Steele et al. 2014)."""
-    with np.errstate(over="ignore"):
-        mixed = numbers + np.uint64(key)
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        mixed = mixed ^ (mixed >> np.uint64(31))
-    return (mixed & np.uint64(1)).astype(bool)

@@ -8,17 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, final
 
 from glassformer.data.config import DataConfig
-from glassformer.data.labels.labelled_texts import (
-    load_labels,
-    load_multilabel,
-    load_numbers,
-    texts_given,
-    texts_of_file,
-    texts_to_ask,
-)
+from glassformer.data.labels.labelled_texts import KINDS, load_labels
+from glassformer.data.labels.texts_to_classify import texts_given, texts_of_file, texts_to_ask
 from glassformer.data.pairs.text_pairs import load_pairs, pairs_of_file, sources_of_file, sources_of_texts
 from glassformer.data.prepare import ProgressCallback, prepare, tokens_of_file, tokens_of_text
 from glassformer.data.reading.sources import at_places
@@ -85,7 +80,8 @@ def _origin(kind: DataKind) -> tuple[str, str]:
 
 
 register_data_kind("text", DataKind(load=prepare, of_file=tokens_of_file, of_texts=tokens_of_text))
-for _name, _load in (("labels", load_labels), ("multilabel", load_multilabel), ("numbers", load_numbers)):
+for _name, _target in KINDS.items():
+    _load = partial(load_labels, target=_target)
     register_data_kind(_name, DataKind(load=_load, of_file=texts_of_file, of_texts=texts_given, to_ask=texts_to_ask))
 register_data_kind("pairs", DataKind(load=load_pairs, of_file=pairs_of_file, of_texts=sources_of_texts, to_ask=sources_of_file))
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import DataError
-from glassformer.foundation.files import read_json, room_on_disk, sync_folder, write_json
+from glassformer.foundation.files import read_json, room_on_disk, whole_folder, write_json
+from glassformer.foundation.locks import locked
 
 
 def cache_folder() -> Path:
@@ -41,25 +41,19 @@ def cached_folder(area: str, key: str, make: Callable[[Path], None], *, whole: C
     if whole(folder):
         return folder
     _make_writable(folder.parent)
-    with room_on_disk(folder), _locked(folder):
+    with room_on_disk(folder), locked(folder.parent / f".{key}.lock", wait=True):
         if whole(folder):  # created by another process in the meantime
             return folder
         for leftover in folder.parent.glob(f".{key}.*"):
             if leftover.is_dir():
                 shutil.rmtree(leftover, ignore_errors=True)
         shutil.rmtree(folder, ignore_errors=True)
-        draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{key}."))
         try:
-            make(draft)
-            os.chmod(draft, 0o755)
-            sync_folder(draft)
-            os.rename(draft, folder)
-        except BaseException as error:
-            shutil.rmtree(draft, ignore_errors=True)
-            if isinstance(error, OSError) and whole(folder):  # without locks another process may have been faster
-                return folder
-            raise
-        sync_folder(folder.parent)
+            with whole_folder(folder) as draft:
+                make(draft)
+        except OSError:
+            if not whole(folder):  # without locks another process may have been faster
+                raise
     return folder
 
 
@@ -79,17 +73,3 @@ def _make_writable(folder: Path) -> None:
     if not os.access(folder, os.W_OK):
         rule = "cannot be written to; set GLASSFORMER_CACHE to a folder that can."
         raise DataError(rule, file=folder, reason="cache-not-writable")
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Mutual exclusion by an advisory lock, which the system releases when a process dies."""
-    try:
-        import fcntl
-    except ImportError:  # no such locks on Windows: the work may be done twice, with the same result
-        yield
-        return
-    with open(folder.parent / f".{folder.name}.lock", "w") as lock:
-        with suppress(OSError):  # some network disks have no locks
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from glassformer.foundation.seeds import mixed_bits
+
 SIMILAR = 0.8
 """Jaccard similarity of shingles from which two texts are near-duplicates."""
 SHINGLE = 5
@@ -118,14 +120,7 @@ def _shingles(text: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):
         for offset in range(SHINGLE):
             runs = runs * np.uint64(0x100000001B3) + values[offset : offset + len(runs)]
-        return _mixed(runs)
-
-
-def _mixed(values: np.ndarray) -> np.ndarray:
-    """The finaliser of splitmix64: neighbouring numbers become unrelated ones."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
+        return mixed_bits(runs)
 
 
 def _candidates(texts: Sequence[np.ndarray]) -> list[list[int]]:
@@ -150,7 +145,7 @@ def _candidates(texts: Sequence[np.ndarray]) -> list[list[int]]:
 
 def _minhashes(texts: Sequence[np.ndarray]) -> np.ndarray:
     """uint64 [N, BANDS * ROWS]: for each of as many orders, the first shingle of each text."""
-    seeds = _mixed(np.arange(1, BANDS * ROWS + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+    seeds = mixed_bits(np.arange(1, BANDS * ROWS + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
     found, start = np.zeros((len(texts), len(seeds)), np.uint64), 0
     with np.errstate(over="ignore"):
         while start < len(texts):

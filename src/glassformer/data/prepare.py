@@ -29,7 +29,7 @@ from glassformer.data.reading.sources import (
     source_at,
     stamp_of,
 )
-from glassformer.data.reading.splits import SPLITS, Assignment, Survey, require_split, survey
+from glassformer.data.reading.splits import SPLITS, Assignment, Survey, refuse_changed, require_split, survey
 from glassformer.data.token_files import (
     Duplicates,
     TokenSplit,
@@ -70,21 +70,7 @@ def prepare(
     data = at_places(data, (expect or {}).get("places", {}))
     sources = find_sources(data, input_sha256=before.get("train"))
     prepared = PreparedText(data, sources, progress or _silent)
-    for name, sha256 in prepared.fingerprints.items():
-        if before and sha256 != before.get(name):
-            raise DataError(
-                f"the {name} text changed since the run began: its sha256 is {sha256[:12]}, and it was "
-                f"{str(before.get(name))[:12]}. Restore the old text, or start a new run.",
-                file=sources.train.name,
-                reason="text-changed",
-            )
-    if gone := [name for name in before if name not in prepared.fingerprints]:
-        raise DataError(
-            f"the run began with a separate {gone[0]} text, and none is given now, so the training text would be split "
-            "differently. Give it again, or start a new run.",
-            file=sources.train.name,
-            reason="text-missing",
-        )
+    refuse_changed(before, prepared.fingerprints, "text", sources.train.name)
     prepared.read()
     prepared.tokenizer = (prepared.learn(tokenizer) if isinstance(tokenizer, TokenizerConfig) else tokenizer).with_marks(marks)
     for name in prepared.names:
@@ -93,31 +79,23 @@ def prepare(
     return prepared
 
 
-def tokens_of_text(
-    tokenizer: Tokenizer, texts: str | Sequence[str], *, name: str = "text", record: Mapping[str, Any] | None = None
-) -> TokenSplit:
+def tokens_of_text(tokenizer: Tokenizer, texts: str | Sequence[str], *, record: Any = None) -> TokenSplit:
     """The tokens of texts, each a document of its own."""
     texts = [texts] if isinstance(texts, str) else list(texts)
     if not texts or not all(texts):
         raise DataError("The text is empty; give at least one character.", reason="empty-text")
-    return split_of_documents(name, tokenizer, (Document(text, name, number + 1) for number, text in enumerate(texts)))
+    return split_of_documents("text", tokenizer, (Document(text, "text", number + 1) for number, text in enumerate(texts)))
 
 
 def tokens_of_file(
-    tokenizer: Tokenizer,
-    path: Path | str,
-    reading: DataConfig | None = None,
-    *,
-    name: str = "file",
-    progress: ProgressCallback | None = None,
-    record: Mapping[str, Any] | None = None,
+    tokenizer: Tokenizer, path: Path | str, reading: DataConfig | None = None, *, record: Any = None
 ) -> TokenSplit:
     """The tokens of all of a file (a folder, standard input), cut into documents as those of ``reading`` are."""
     reading = DataConfig(path=str(path)) if reading is None or reading.absent else reading
     source = source_at(str(path), reading)
     if reading.set is not None and reading.document is None:
         source = replace(source, document=find_set(reading.set).train.document)
-    return _Job(source, fingerprint_of(source), (name,), None, {}).splits(tokenizer, progress or _silent)[name]
+    return _Job(source, fingerprint_of(source), ("file",), None, {}).splits(tokenizer, _silent)["file"]
 
 
 @final
@@ -276,7 +254,7 @@ class PreparedText:
     def notes(self) -> list[str]:
         """Notes about the data, as sentences. More of them once the test split is open."""
         found = [*self.sources.notes, *about_split(self.assignment, self.survey, self._splits)]
-        found += about_skipped(self.skipped)
+        found += self.skipped.notes
         found += about_equal_files(self.fingerprints)
         for name, split in self._splits.items():
             found += about_repeats(split)
@@ -414,13 +392,6 @@ def about_split(assignment: Assignment, found: Survey, splits: Mapping[str, Toke
                     f"are {found.documents:,} of them."
                 )
     return sentences
-
-
-def about_skipped(skipped: Skipped) -> list[str]:
-    if not skipped.count:
-        return []
-    lines = "1 bad line was" if skipped.count == 1 else f"{skipped.count:,} bad lines were"
-    return [f"{lines} left out, as data.bad_lines: skip allows. First: {' | '.join(skipped.examples)}"]
 
 
 def about_equal_files(fingerprints: Mapping[str, str]) -> list[str]:

@@ -66,7 +66,8 @@ class Answer:
     def __str__(self) -> str:
         said = self.text
         if self.confidence is not None:
-            said += f" ({'all of it right: ' if self.several else ''}{self.confidence:.0%})"
+            of = "its best guess: " if self.abstained else "all of it right: " if self.several else ""
+            said += f" ({of}{self.confidence:.0%})"
         if self.low is not None:
             said += f" (90 % of such numbers: {self.low:.4g} to {self.high:.4g})"
         return f"{said}, but the text is unlike anything seen in training" if self.unlike else said

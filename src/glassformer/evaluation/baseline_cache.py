@@ -15,49 +15,38 @@ from pathlib import Path
 
 import numpy as np
 
-from glassformer.data.disk_cache import cache_folder, cached_folder
+from glassformer.data.disk_cache import cached_folder
 from glassformer.evaluation.results import Baseline
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import GlassformerError
-from glassformer.foundation.files import code_sha256, sha256_of_bytes
+from glassformer.foundation.files import code_sha256
 from glassformer.foundation.plugins import loaded_plugins, plugin_checksums
 from glassformer.foundation.runtime import cpu_name
-from glassformer.runs.baselines_file import packed
+from glassformer.runs.baselines_file import load_packed, packed
 
-AREA, ARRAYS, CHECKSUM, SCHEMA = "baselines", "baselines.npz", "sha256", 1
-LARGEST = 256 << 20
-"""The largest entry that is cached, in bytes."""
+AREA, ARRAYS, SCHEMA = "baselines", "baselines.npz", 1
 
 
 def packed_baselines(fitted_on: str | None, fit: Callable[[], Mapping[str, Baseline]]) -> bytes:
     """The content of a run's baselines file, from the cache or fitted. ``fitted_on`` None: never cached."""
     if fitted_on is None:
         return packed(fit())
-    key = _key(fitted_on)
-    cached = _read_entry(cache_folder() / AREA / key)
-    if cached is not None:
-        return cached
-    fitted: list[bytes] = []
+    contents: list[bytes] = []
 
     def make(folder: Path) -> None:
-        fitted.append(packed(fit()))
-        if len(fitted[0]) > LARGEST:
-            raise GlassformerError(f"{len(fitted[0])} bytes of baselines are too many to cache.")
-        (folder / ARRAYS).write_bytes(fitted[0])
-        (folder / CHECKSUM).write_text(sha256_of_bytes(fitted[0]))
+        contents.append(packed(fit()))
+        (folder / ARRAYS).write_bytes(contents[-1])
+
+    def is_whole(folder: Path) -> bool:
+        """An archive has checksums of its own."""
+        found = load_packed(folder / ARRAYS) is not None
+        if found:
+            contents.append((folder / ARRAYS).read_bytes())
+        return found
 
     with suppress(GlassformerError, OSError):  # a cache that cannot be read or written to costs time, not the run
-        cached = _read_entry(cached_folder(AREA, key, make, whole=lambda folder: _read_entry(folder) is not None))
-    return fitted[0] if fitted else cached if cached is not None else packed(fit())
-
-
-def _read_entry(folder: Path) -> bytes | None:
-    """The entry in ``folder``; None if there is none or its checksum is wrong."""
-    try:
-        content = (folder / ARRAYS).read_bytes()
-        return content if (folder / CHECKSUM).read_text() == sha256_of_bytes(content) else None
-    except (OSError, ValueError):
-        return None
+        cached_folder(AREA, _key(fitted_on), make, whole=is_whole)
+    return contents[-1] if contents else packed(fit())
 
 
 def _key(fitted_on: str) -> str:

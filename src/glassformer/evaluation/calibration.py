@@ -50,20 +50,15 @@ def with_temperature(confidence_N: np.ndarray, temperature: float) -> np.ndarray
 
 
 def fit_temperature(confidence_N: np.ndarray, right_N: np.ndarray) -> float:
-    """The maximum-likelihood temperature between 1/20 and 20, by golden-section search."""
+    """The maximum-likelihood temperature between 1/20 and 20."""
+    from scipy.optimize import minimize_scalar
 
     def negative_log_likelihood(log_temperature: float) -> float:
         tempered = np.clip(with_temperature(confidence_N, float(np.exp(log_temperature))), _CLOSEST, 1 - _CLOSEST)
         return -float(np.where(right_N > 0, np.log(tempered), np.log(1 - tempered)).sum())
 
-    low, high, golden = -np.log(20.0), np.log(20.0), (np.sqrt(5.0) - 1) / 2
-    for _ in range(60):
-        left, right = high - golden * (high - low), low + golden * (high - low)
-        if negative_log_likelihood(left) <= negative_log_likelihood(right):
-            high = right
-        else:
-            low = left
-    return float(np.exp((low + high) / 2))
+    found = minimize_scalar(negative_log_likelihood, bounds=(-np.log(20.0), np.log(20.0)), method="bounded")
+    return float(np.exp(found.x))
 
 
 def first_half(ids: Sequence[str]) -> np.ndarray:

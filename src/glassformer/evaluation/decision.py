@@ -115,9 +115,9 @@ class Reference:
     trigrams: Trigrams
     scripts: tuple[str, ...]
     """The scripts of the training texts."""
-    usual_22: np.ndarray
+    usual_22: np.ndarray = field(default_factory=lambda: np.zeros(0))
     """Of distance and surprise: the median of the held-out texts, and how far above it the upper sixth begins."""
-    strange_N: np.ndarray
+    strange_N: np.ndarray = field(default_factory=lambda: np.zeros(0))
     """How strange the held-out texts are, in order."""
     thresholds_C: np.ndarray = field(default_factory=lambda: np.zeros(0))
     """Of several labels, the score from which on each is given."""
@@ -152,21 +152,8 @@ class Reference:
         known_MD = _unit(train_MD - center_D).astype(np.float16)
         letters = Counter(script_of(letter) for text in texts for letter in text if letter.isalpha())
         known = tuple(sorted(name for name, count in letters.items() if count >= FEWEST_LETTERS * sum(letters.values())))
-        trigrams, nothing = Trigrams.of(texts), np.zeros(0)
-        draft = cls(
-            step,
-            temperature,
-            confidence_N,
-            right_N,
-            center_D,
-            known_MD,
-            trigrams,
-            known,
-            nothing,
-            nothing,
-            thresholds_C,
-            half_width,
-        )
+        seen = temperature, confidence_N, right_N, center_D, known_MD, Trigrams.of(texts), known
+        draft = cls(step, *seen, thresholds_C=thresholds_C, half_width=half_width)
         own = [held_out.text_of(at) for at in range(len(held_out))]
         parts_2N = draft._parts(held_out_ND, own)
         middle_2 = np.median(parts_2N, axis=1)

@@ -17,6 +17,7 @@ from glassformer.data.labels.labelled_texts import LabelledTexts
 from glassformer.evaluation.interval_estimates import mean
 from glassformer.evaluation.label_metrics import label_outcomes
 from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes, Units
+from glassformer.runs.baselines_file import texts_of_array, texts_to_array
 
 INVERSE_REGULARISATION = 10.0
 """scikit-learn's ``C`` of the published comparison."""
@@ -142,17 +143,14 @@ class BagOfWords(LabelBaseline):
         return np.asarray(_weighted(hstack(counted, format="csr"), self.idf_F) @ self.weights_FC + self.bias_C)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        words = {
-            f"words{place}": np.frombuffer("\n".join(vocabulary).encode(), np.uint8)
-            for place, vocabulary in enumerate(self.vocabularies)
-        }
+        words = {f"words{place}": texts_to_array(vocabulary) for place, vocabulary in enumerate(self.vocabularies)}
         idf = {} if self.idf_F is None else {"idf": self.idf_F}
         return {**words, **idf, "weights": self.weights_FC, "bias": self.bias_C}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        words = [arrays[key].tobytes().decode() for key in ("words0", "words1") if key in arrays]
-        return cls([text.split("\n") for text in words], arrays.get("idf"), arrays["weights"], arrays["bias"])
+        words = [texts_of_array(arrays[key]) for key in ("words0", "words1") if key in arrays]
+        return cls(words, arrays.get("idf"), arrays["weights"], arrays["bias"])
 
 
 def logistic(rows_NF: Any, labels_N: np.ndarray, classes: int) -> tuple[np.ndarray, np.ndarray]:

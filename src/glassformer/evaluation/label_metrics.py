@@ -183,10 +183,8 @@ def label_tables(details: Mapping[str, Any]) -> list[tuple[str, list[str], list[
 def by_label_table(word: str, by_label: Sequence[Mapping[str, Any]]) -> tuple[str, list[str], list[list[Any]]]:
     """``by_label`` as (heading, header, rows)."""
 
-    def figure(one: Mapping[str, Any]) -> Estimate | None:
-        return (
-            None if one.get("value") is None else Estimate(one["value"], one.get("low"), one.get("high"), n=one.get("n") or 0)
-        )
+    def figure(one: dict[str, Any]) -> Estimate | None:
+        return None if one["value"] is None else Estimate.from_dict(one)
 
     rows = [
         [row["label"], row["texts"], *(figure(row[key]) if key in row else None for key in ("precision", "recall", "f1"))]

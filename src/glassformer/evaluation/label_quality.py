@@ -6,6 +6,7 @@ least the probability that the texts of that class get on average (Northcutt et 
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter, defaultdict
 from typing import Any
 
@@ -89,7 +90,8 @@ def suspects(items: LabelledTexts) -> list[dict[str, Any]]:
 def cross_validated(items: LabelledTexts) -> np.ndarray:
     """float64 [N, C]: the probabilities of each text by a bag fitted on the other folds. Copies of a text share its fold, so
     that none vouches for its own label."""
-    folds = np.array([hash_of(normalised(items.text_of(at))) % FOLDS for at in range(len(items))])
+    texts = (normalised(items.text_of(at)).encode("utf-8", "surrogatepass") for at in range(len(items)))
+    folds = np.array([zlib.crc32(text) % FOLDS for text in texts])  # the same in every process
     found_NC = np.full((len(items), len(items.label_names)), 1 / len(items.label_names))
     for fold in range(FOLDS):
         held_out, rest = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
@@ -97,13 +99,6 @@ def cross_validated(items: LabelledTexts) -> np.ndarray:
             bag = WordPairs.fit(items[rest.tolist()])
             found_NC[held_out] = np.exp(bag.log_probabilities(items[held_out.tolist()]))
     return found_NC
-
-
-def hash_of(text: str) -> int:
-    """A number of a text that is the same in every process."""
-    import zlib
-
-    return zlib.crc32(text.encode("utf-8", "surrogatepass"))
 
 
 def scripts(items: LabelledTexts) -> dict[str, Any]:

@@ -25,9 +25,6 @@ CHUNK = 1 << 21
 COUNTED = 50_000_000
 """At most so many training tokens are counted; more would change a bigram little and cost minutes."""
 
-DENSE_VOCABULARY = 1024
-"""Up to this size all pairs are counted in one table (8 MiB); beyond it only those that occur."""
-
 
 class LanguageBaseline(Baseline):
     """A model that sees at most the previous token. Subclasses implement ``probabilities``."""
@@ -167,12 +164,6 @@ def _counted_chunks(tokens: np.ndarray, vocabulary: int, overlap: int = 0) -> It
 def _count_pairs(tokens: np.ndarray, vocabulary: int) -> tuple[np.ndarray, np.ndarray]:
     """The pairs of neighbours that occur, as rising keys ``first * vocabulary + second``, and how often each does."""
     chunks = (ids_N[:-1] * vocabulary + ids_N[1:] for ids_N in _counted_chunks(tokens, vocabulary, overlap=1))
-    if vocabulary <= DENSE_VOCABULARY:
-        table = np.zeros(vocabulary * vocabulary, np.int64)
-        for pairs_N in chunks:
-            table += np.bincount(pairs_N, minlength=len(table))
-        found = np.flatnonzero(table)
-        return found, table[found]
     keys, counts = np.empty(0, np.int64), np.empty(0, np.int64)
     for pairs_N in chunks:
         new_keys, new_counts = np.unique(pairs_N, return_counts=True)

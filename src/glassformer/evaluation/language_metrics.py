@@ -301,11 +301,8 @@ def language_outcomes(losses: DocumentLosses, positions: PositionLosses | None =
 def language_units(losses: DocumentLosses) -> dict[str, Units]:
     """The judged metrics: nats per token and, if every token's bytes are known, bits per byte."""
     units = {"loss": Units(losses.nats, losses.tokens.astype(np.float64))}
-    sizes, nats = losses.bytes, losses.nats / math.log(2.0)
-    if not np.isnan(sizes).any() and sizes.sum() > 0:
-        # Units of special tokens alone have nats but no bytes: they are distributed over the others, to keep the total.
-        nats = np.where(sizes > 0, nats + nats[sizes == 0].sum() * sizes / sizes.sum(), 0.0)
-        units["bits_per_byte"] = Units(nats, sizes)
+    if not np.isnan(losses.bytes).any() and losses.bytes.sum() > 0:
+        units["bits_per_byte"] = Units(_by_size(losses.nats / math.log(2.0), losses.bytes), losses.bytes)
     return units
 
 
@@ -345,11 +342,11 @@ def language_metrics(documents: DocumentLosses) -> dict[str, Estimate]:
     by_byte = _nats_per(documents, documents.bytes, _why_no_bytes(documents))
     figures = {
         "loss": loss,
-        "perplexity": _mapped(loss, math.exp),
+        "perplexity": mapped(loss, math.exp),
         "document_perplexity": _document_perplexity(documents),
-        "word_perplexity": _mapped(by_word, math.exp),
-        "character_perplexity": _mapped(by_character, math.exp),
-        "bits_per_byte": _mapped(by_byte, lambda nats: nats / math.log(2.0)),
+        "word_perplexity": mapped(by_word, math.exp),
+        "character_perplexity": mapped(by_character, math.exp),
+        "bits_per_byte": mapped(by_byte, lambda nats: nats / math.log(2.0)),
         "unknown_share": _share(documents),
     }
     assert list(figures) == list(LANGUAGE_METRICS)
@@ -366,7 +363,7 @@ def document_perplexities(documents: DocumentLosses) -> np.ndarray:
 
 def _document_perplexity(documents: DocumentLosses) -> Estimate:
     if documents.documents <= 1:  # then it equals the perplexity, with an interval over blocks
-        return _mapped(ratio(documents.nats, documents.tokens, blocks=True), math.exp)
+        return mapped(ratio(documents.nats, documents.tokens, blocks=True), math.exp)
     found = mean(document_perplexities(documents)[documents.tokens > 0])
     if found.value is None or found.high is None:
         return found
@@ -382,22 +379,16 @@ def _document_perplexity(documents: DocumentLosses) -> Estimate:
 def _nats_per(documents: DocumentLosses, sizes: np.ndarray, why_unknown: str) -> Estimate:
     if np.isnan(sizes).any():
         return Estimate(None, reason=why_unknown)
-    # units of special tokens alone have nats but no size: they are distributed over the others, to keep the total
-    return ratio(*_joined(documents.nats, sizes), blocks=documents.unit == "block")
+    return ratio(_by_size(documents.nats, sizes), sizes, blocks=documents.unit == "block")
 
 
-def _joined(nats: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    empty = sizes == 0
-    if not empty.any() or empty.all():
-        return nats, sizes
-    return nats[~empty] + float(nats[empty].sum()) * sizes[~empty] / float(sizes.sum()), sizes[~empty]
+def _by_size(nats: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Units of special tokens alone have nats but no size: they are distributed over the others, to keep the total."""
+    return np.where(sizes > 0, nats + nats[sizes == 0].sum() * sizes / max(float(sizes.sum()), 1.0), 0.0)
 
 
 def _share(documents: DocumentLosses) -> Estimate:
-    share = ratio(documents.unknown, documents.tokens, blocks=documents.unit == "block")
-    if share.low is None or share.high is None:
-        return share
-    return replace(share, low=max(share.low, 0.0), high=min(share.high, 1.0))
+    return ratio(documents.unknown, documents.tokens, blocks=documents.unit == "block").within((0.0, 1.0))
 
 
 def _why_no_bytes(documents: DocumentLosses) -> str:
@@ -407,7 +398,7 @@ def _why_no_bytes(documents: DocumentLosses) -> str:
     return "this tokenizer does not say how many bytes a token stands for"
 
 
-def _mapped(estimate: Estimate, function: Callable[[float], float]) -> Estimate:
+def mapped(estimate: Estimate, function: Callable[[float], float]) -> Estimate:
     """A monotone function of an estimate; no value on overflow."""
     try:
         value, low, high = (None if x is None else function(x) for x in (estimate.value, estimate.low, estimate.high))

@@ -167,8 +167,7 @@ class Evaluation:
         metrics = self.__dict__.get("metrics", {})
         if name not in metrics:
             raise AttributeError(f"There is no {name!r}; the metrics are {', '.join(metrics)}.")
-        value: float | None = metrics[name].value
-        return value
+        return metrics[name].value
 
     @classmethod
     def of(

@@ -15,9 +15,12 @@ import numpy as np
 from glassformer.data.pairs.text_pairs import Pairs
 from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes
 from glassformer.evaluation.translation_metrics import translation_outcomes
+from glassformer.runs.baselines_file import texts_of_array, texts_to_array
 
 MOST_PAIRS = 200_000
 """Training pairs that the nearest one is searched among: of more, the first."""
+BETWEEN = "\0"
+"""Between the texts of a saved array: a source may have several lines."""
 WORDS_OF_A_SENTENCE = 3
 """Sources of fewer words on average are compared by their letters."""
 
@@ -58,11 +61,11 @@ class Frequent(TranslationBaseline):
         return [self.text] * len(sources)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {"text": _packed([self.text])}
+        return {"text": texts_to_array([self.text], BETWEEN)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        return cls(_unpacked(arrays["text"])[0])
+        return cls(texts_of_array(arrays["text"], BETWEEN)[0])
 
 
 @final
@@ -92,11 +95,11 @@ class Nearest(TranslationBaseline):
         return found
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {"sources": _packed(self.sources), "targets": _packed(self.targets)}
+        return {"sources": texts_to_array(self.sources, BETWEEN), "targets": texts_to_array(self.targets, BETWEEN)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        return cls(_unpacked(arrays["sources"]), _unpacked(arrays["targets"]))
+        return cls(texts_of_array(arrays["sources"], BETWEEN), texts_of_array(arrays["targets"], BETWEEN))
 
 
 TRANSLATION_BASELINES: Mapping[str, type[Baseline]] = {"copy": Copy, "frequent": Frequent, "nearest": Nearest}
@@ -105,11 +108,3 @@ TRANSLATION_BASELINES: Mapping[str, type[Baseline]] = {"copy": Copy, "frequent":
 def fit_translation_baselines(items: Pairs) -> dict[str, Baseline]:
     """All of them, fitted on the training pairs."""
     return {"copy": Copy(), "frequent": Frequent.fit(items), "nearest": Nearest.fit(items)}
-
-
-def _packed(texts: Sequence[str]) -> np.ndarray:
-    return np.frombuffer("\0".join(texts).encode(), dtype=np.uint8)
-
-
-def _unpacked(array: np.ndarray) -> list[str]:
-    return array.tobytes().decode().split("\0")

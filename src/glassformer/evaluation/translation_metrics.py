@@ -17,6 +17,7 @@ import numpy as np
 
 from glassformer.data.pairs.text_pairs import Pairs
 from glassformer.evaluation.interval_estimates import ratio, wilson
+from glassformer.evaluation.language_metrics import mapped
 from glassformer.evaluation.results import Outcomes, Units
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import EXACT_MATCH, LOSS, Metric
@@ -38,7 +39,7 @@ def translation_outcomes(items: Pairs, translations: Sequence[str], losses: Unit
     figures: dict[str, Estimate] = {}
     if losses is not None:
         loss = figures[LOSS.name] = ratio(losses.sums, losses.weights)
-        figures[PERPLEXITY.name] = _exponential(loss)
+        figures[PERPLEXITY.name] = mapped(loss, math.exp)
     ones, signatures = np.ones(len(items)), dict[str, str]()
     if importlib.util.find_spec("sacrebleu") is not None:
         for metric in (BLEU, BLEU_LOWER, CHRF):
@@ -86,10 +87,3 @@ def _scorer(metric: Metric) -> Any:
     if metric is CHRF:
         return CorpusCHRF()
     return CorpusBLEU(lowercase=metric is BLEU_LOWER)
-
-
-def _exponential(loss: Estimate) -> Estimate:
-    def power(value: float | None) -> float | None:
-        return None if value is None else math.exp(value) if value < 700 else math.inf
-
-    return Estimate(power(loss.value), power(loss.low), power(loss.high), loss.n, loss.reason)

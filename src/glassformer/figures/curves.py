@@ -6,7 +6,7 @@ Takes numbers only; knows nothing of runs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,12 +61,14 @@ class Curve:
     measured: bool = False
     """``train`` was measured at the evaluations, as validation was, not at every step."""
 
+    def mapped(self, change: Callable[[Points], Points]) -> Curve:
+        """The same with other points."""
+        train, validation = (None if one is None else change(one) for one in (self.train, self.validation))
+        return Curve(self.label, train, validation, self.measured)
+
     def scaled(self, factor: float) -> Curve:
         """The same with steps counted in another unit."""
-        train, validation = (
-            None if one is None else Points(one.steps * factor, one.values) for one in (self.train, self.validation)
-        )
-        return Curve(self.label, train, validation, self.measured)
+        return self.mapped(lambda one: Points(one.steps * factor, one.values))
 
 
 def learning_curves(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, SerializationInfo, ValidationError, model_serializer
@@ -82,7 +82,7 @@ def _about_field(config: type[BaseModel], field: str, problems: Sequence[Any]) -
         for part in path:
             config = _section(config, part) or config
         known = sorted(config.model_fields)
-        return f"There is no key {field!r}.{suggestion(name, known)} Known here: {', '.join(known)}."
+        return f"There is no key {field!r}.{suggestion(name, known)} Known here: {', '.join(known) or 'none'}."
     if problem["type"] == "missing":
         return f"{field} is missing; give it a value."
     if problem["type"] == "value_error":
@@ -210,36 +210,12 @@ def diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any,
     return {key: (before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key)}
 
 
-AT_ONCE = 4096
-"""Items of a list that are hashed together."""
+_AS_JSON = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def fingerprint(values: Any) -> str:
     """A sha256 of plain values as JSON, which does not depend on the order of keys."""
     digest = hashlib.sha256()
-    for piece in _json_pieces(values):
+    for piece in _AS_JSON.iterencode(values):  # a million texts would be one string otherwise
         digest.update(piece.encode())
     return digest.hexdigest()
-
-
-def _json_pieces(values: Any) -> Iterator[str]:
-    """The JSON text of plain values; a long list comes in pieces, since a million texts would be one string otherwise."""
-
-    def text_of(part: Any) -> str:
-        return json.dumps(part, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-
-    def is_long(one: Any) -> bool:
-        return isinstance(one, list | tuple) and len(one) > AT_ONCE
-
-    if not is_long(values) and not (isinstance(values, list | tuple) and any(map(is_long, values))):
-        yield text_of(values)
-        return
-    size = AT_ONCE if is_long(values) else 1
-    yield "["
-    for start in range(0, len(values), size):
-        yield "," if start else ""
-        if size == 1:
-            yield from _json_pieces(values[start])
-        else:
-            yield text_of(list(values[start : start + size]))[1:-1]
-    yield "]"

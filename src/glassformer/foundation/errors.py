@@ -10,7 +10,6 @@ import difflib
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
-from typing import ClassVar
 
 
 class GlassformerError(Exception):
@@ -19,7 +18,7 @@ class GlassformerError(Exception):
     ``reason``: a short code that programs and tests compare, such as "heads-do-not-divide-width"; sentences may be reworded.
     """
 
-    exit_code: ClassVar[int] = 1
+    exit_code = 1
 
     def __init__(self, message: str = "", *, reason: str = "") -> None:
         super().__init__(message)
@@ -131,11 +130,7 @@ class Interrupted(GlassformerError):
 
     def __init__(self, message: str, *, signal_number: int) -> None:
         super().__init__(message, reason="interrupted")
-        self.signal_number = signal_number
-
-    @property
-    def code(self) -> int:
-        return 128 + self.signal_number
+        self.signal_number, self.exit_code = signal_number, 128 + signal_number
 
 
 class OtherProcessFailed(GlassformerError):
@@ -143,7 +138,7 @@ class OtherProcessFailed(GlassformerError):
 
     def __init__(self, message: str, *, code: int) -> None:
         super().__init__(message, reason="other-process-failed")
-        self.code = code
+        self.exit_code = code
 
 
 VARIANT_SYNONYMS = {
@@ -190,8 +185,6 @@ def is_panic(error: BaseException) -> bool:
 
 def exit_code_of(error: BaseException) -> int:
     """The exit code the command line gives for ``error``."""
-    if isinstance(error, Interrupted | OtherProcessFailed):
-        return error.code
     if isinstance(error, KeyboardInterrupt):
         return 130
     return error.exit_code if isinstance(error, GlassformerError) else 1

@@ -41,11 +41,7 @@ class Estimate:
 
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> Estimate:
-        return cls(
-            **{key: document.get(key) for key in ("value", "low", "high")},
-            n=document.get("n", 0),
-            reason=document.get("reason"),
-        )
+        return cls(**{key: document[key] for key in cls.__dataclass_fields__ if key in document})
 
     def __str__(self) -> str:
         if self.value is None:

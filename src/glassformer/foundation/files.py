@@ -15,17 +15,18 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from glassformer.foundation.errors import DiskFull, RunError
 
 # EFBIG comes from a file-size limit (ulimit -f), EDQUOT from a quota: for the user all three mean "no room".
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
+T = TypeVar("T")
 MOST_BYTES = 64 << 20
 """Bytes of one document, unless its reader says otherwise."""
 MOST_LINES_BYTES = 256 << 20
@@ -178,19 +179,21 @@ def write_atomically(path: Path, content: bytes | str) -> None:
 
 @contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
-    """A draft beside ``folder`` (absent or empty), which it becomes once all is written; of a failure nothing is left."""
+    """A draft beside ``folder`` (absent or empty), which it becomes once all is on disk; of a failure nothing is left."""
     with room_on_disk(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
         try:
             yield draft
             draft.chmod(0o755)
+            sync_folder(draft)
             if folder.is_dir():
                 folder.rmdir()  # it is empty
             os.rename(draft, folder)
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)
             raise
+        sync_folder(folder.parent)
 
 
 def write_json(path: Path, document: Any) -> None:
@@ -218,6 +221,25 @@ def read_json_object(path: Path, *keys: str, most: int = MOST_BYTES) -> dict[str
         what = f"has no {', '.join(missing)}" if isinstance(document, dict) else "is not a JSON object"
         raise RunError(f"{path} {what}; it was changed or damaged after it was written.", reason="damaged-document")
     return document
+
+
+def read_versioned(
+    path: Path,
+    schema: int,
+    parse: Callable[[dict[str, Any]], T],
+    remedy: str,
+    *,
+    reason: str = "damaged",
+    most: int = MOST_BYTES,
+) -> T:
+    """What ``parse`` makes of a document with this number in ``schema``; where it cannot, raises with the remedy."""
+    document = read_json(path, most=most)
+    try:
+        if document["schema"] != schema:
+            raise RunError(f"{path} has schema {document['schema']!r}; this version reads {schema}.", reason="other-schema")
+        return parse(document)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RunError(f"{path} is damaged ({type(error).__name__}: {error}); {remedy}.", reason=reason) from error
 
 
 def append_json_line(path: Path, document: Any) -> None:
@@ -303,10 +325,7 @@ def sha256_of_bytes(content: bytes) -> str:
 @lru_cache(maxsize=1)
 def code_sha256() -> str:
     """A checksum of all our source files: another line of code may be another model, so caches are keyed by it."""
-    root, total = Path(__file__).parents[1], hashlib.sha256()
-    for file in sorted(root.rglob("*.py")):
-        total.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes())
-    return total.hexdigest()
+    return _sha256_of_sources(())
 
 
 NOT_TRAINING = (
@@ -331,9 +350,13 @@ def training_code_sha256() -> str:
 
     It does not change with the command line, the page or the statistics, so that trials outlive a release.
     """
+    return _sha256_of_sources(NOT_TRAINING)
+
+
+def _sha256_of_sources(left_out: Collection[str]) -> str:
     root, total = Path(__file__).parents[1], hashlib.sha256()
     for file in sorted(root.rglob("*.py")):
-        if file.relative_to(root).parts[0] not in NOT_TRAINING:
+        if file.relative_to(root).parts[0] not in left_out:
             total.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes())
     return total.hexdigest()
 

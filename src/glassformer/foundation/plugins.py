@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
-from types import FunctionType, MethodType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from glassformer.foundation.errors import GlassformerError, UsageError
@@ -49,10 +49,13 @@ def plugin_checksums(records: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def is_recorded(module: str) -> bool:
     """Whether the record of a run has a checksum of the code of a user's module: a plugin, or what a plugin imports."""
-    if module in {module_of(Path(key)) for key in _loaded}:
-        return True
     file = getattr(sys.modules.get(module), "__file__", None)
-    return file is not None and any(str(Path(file).resolve()) in record.get("imports", {}) for record in _loaded.values())
+    return file is not None and str(Path(file).resolve()) in _recorded_files()
+
+
+def _recorded_files() -> set[str]:
+    """Of each plugin, and of what it imports."""
+    return {file for key, record in _loaded.items() for file in (key, *record.get("imports", {}))}
 
 
 def is_ours(owner: type) -> bool:
@@ -67,7 +70,7 @@ def is_ours(owner: type) -> bool:
 def replaced_functions() -> list[str]:
     """``my.py, line 12, stands in the place of glassformer.x.Y.z`` for each function or class of ours, or of ``GUARDED``
     modules, that a plugin has replaced while it ran; also for its global hooks of torch, and for objects that can be called."""
-    files = {file for key, record in _loaded.items() for file in (key, *record.get("imports", {}))}
+    files = _recorded_files()
     found, endings = [], tuple(Path(file).name for file in files)
     for name, module in list(sys.modules.items()) if files else ():
         if not (name.startswith(GUARDED_WHOLE) or name in GUARDED) or module is None:
@@ -103,7 +106,7 @@ def fault_in_plugin(error: BaseException) -> str | None:
     class of such a file is, lacks or gave; then the line is that of the class. None when it did not."""
     if not _loaded:
         return None
-    files = {file for key, record in _loaded.items() for file in (key, *record.get("imports", {}))}
+    files = _recorded_files()
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if str(Path(frame.filename).resolve()) in files]
     if frames:
         return f"{frames[-1].filename}, line {frames[-1].lineno}: {_described(error)}"
@@ -171,25 +174,31 @@ def _load(file: Path, *, again: bool = False) -> None:
     _forget_modules(before.get("imports", {}) if before is not None else {})
     _find_siblings(file)
     name = module_of(file)
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # pydantic resolves annotations through the module's name
     try:
-        spec.loader.exec_module(module)
+        run_file(file, name)
     except GlassformerError:
         del sys.modules[name]
         raise
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
-        where = f", line {lines[-1]}" if lines else ""
+        where, said = f", line {lines[-1]}" if lines else "", str(error).partition("\n")[0].rstrip(".")
         raise UsageError(
-            f"--plugin {file}{where}: running it failed with {type(error).__name__}: {error}.", reason="plugin-failed"
+            f"--plugin {file}{where}: running it failed with {type(error).__name__}: {said}.", reason="plugin-failed"
         ) from error
     imports = own_imports(file)
     _loaded[key] = {"file": str(file), "sha256": digest, **({"imports": imports} if imports else {})}
+
+
+def run_file(file: Path, name: str) -> ModuleType:
+    """The module that a Python file makes; it stays in ``sys.modules``, also if it raises."""
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # pydantic resolves annotations through the module's name
+    spec.loader.exec_module(module)
+    return module
 
 
 def _find_siblings(file: Path) -> None:

@@ -54,8 +54,25 @@ class Slot(Generic[V]):
 
     def variant(self, name: str) -> Callable[[D], D]:
         """Decorator: the class answers to ``name`` in this slot."""
+        if not isinstance(name, str) or not name:
+            raise ConfigError(
+                f'{self.path}: variant({getattr(name, "__name__", name)!r}) gives no name; write .variant("my-name") above '
+                "the class.",
+                reason="variant-without-name",
+            )
 
         def register(config: D) -> D:
+            if not (isinstance(config, type) and issubclass(config, VariantConfig)):
+                raise ConfigError(
+                    f"{self.path} variant {name!r}: {getattr(config, '__name__', config)} is no config; derive a class from "
+                    "the slot's config (docs/plugins.md has one for each), whose build gives the module.",
+                    reason="variant-without-config",
+                )
+            if "kind" in config.model_fields:  # a recipe holds the variant's name there, and would be read back as another
+                raise ConfigError(
+                    f"{self.path} variant {name!r} has a field kind, which is the variant's name; call the field otherwise.",
+                    reason="field-called-kind",
+                )
             taken = self._variants.get(name)
             same_place = taken is not None and (taken.__module__, taken.__qualname__) == (
                 config.__module__,

@@ -171,6 +171,12 @@ def _check(model: Network, max_new_tokens: int, batch_size: int, prompts: int, s
             "(glassformer ask gives a classifier's labels).",
             reason="not-causal",
         )
+    if not model.dims.scores_tokens:
+        raise ConfigError(
+            f"This model's {model.dims.num_outputs} outputs are not scores of its {model.dims.vocabulary} tokens, so it writes "
+            "no text; train one whose objective predicts tokens.",
+            reason="no-token-scores",
+        )
     if max_new_tokens < 0:
         raise BadArgument("max_new_tokens", max_new_tokens, "it must be 0 or greater")
     if batch_size < 1:

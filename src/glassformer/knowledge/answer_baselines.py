@@ -16,6 +16,7 @@ import numpy as np
 from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes
 from glassformer.knowledge.answer_metrics import AnswerSet, answer_outcomes
 from glassformer.knowledge.questions import NAME, subject
+from glassformer.runs.baselines_file import texts_of_array, texts_to_array
 
 FEATURES = 1024
 """The size of the hashed features: character 1- to 3-grams of a name."""
@@ -62,11 +63,11 @@ class ConstantAnswer(AnswerBaseline):
         return [self.answer] * len(questions)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {"answer": packed([self.answer])}
+        return {"answer": texts_to_array([self.answer])}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        return cls(unpacked(arrays["answer"])[0])
+        return cls(texts_of_array(arrays["answer"])[0])
 
 
 @final
@@ -108,11 +109,11 @@ class NearestNameAnswer(AnswerBaseline):
         return found
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {"names": packed(self.names), "answers": packed(self.known)}
+        return {"names": texts_to_array(self.names), "answers": texts_to_array(self.known)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        return cls(unpacked(arrays["names"]), unpacked(arrays["answers"]))
+        return cls(texts_of_array(arrays["names"]), texts_of_array(arrays["answers"]))
 
 
 @final
@@ -141,11 +142,11 @@ class BagOfLettersAnswer(AnswerBaseline):
         return found
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {"classes": packed(self.classes), "table": self.table_CF, "prior": self.prior_C}
+        return {"classes": texts_to_array(self.classes), "table": self.table_CF, "prior": self.prior_C}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
-        return cls(unpacked(arrays["classes"]), arrays["table"], arrays["prior"])
+        return cls(texts_of_array(arrays["classes"]), arrays["table"], arrays["prior"])
 
 
 @final
@@ -180,7 +181,7 @@ class OpenBookAnswer(AnswerBaseline):
         return ""
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {"text": np.frombuffer(self.text.encode(), np.uint8)}
+        return {"text": texts_to_array([self.text])}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Self:
@@ -218,13 +219,3 @@ def _letter_batches(questions: Sequence[str]) -> Iterator[np.ndarray]:
 
 def _unit(rows: np.ndarray) -> np.ndarray:
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12))
-
-
-def packed(texts: Sequence[str]) -> np.ndarray:
-    """Texts without line breaks as one array of bytes."""
-    return np.frombuffer("\n".join(texts).encode(), np.uint8)
-
-
-def unpacked(array: np.ndarray) -> list[str]:
-    """The inverse of ``packed``."""
-    return array.tobytes().decode().split("\n")

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from glassformer.data.batches import Batch
+from glassformer.data.data_kinds import PreparedData
 from glassformer.data.tokenizers.base import MASK, Tokenizer
 from glassformer.evaluation.abstaining import AbstainRule, Answer, AskOptions
 from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes, Share, in_this_process
@@ -31,7 +32,7 @@ from glassformer.knowledge.hallucination_scores import retrieval_scores
 from glassformer.knowledge.questions import Questions
 from glassformer.model.losses import IGNORED
 from glassformer.model.network import Network
-from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
+from glassformer.objectives.base import OBJECTIVES, ObjectiveConfig
 from glassformer.objectives.spans import ANSWER, END, PAD, answer_marks, items_of_steps, shown_rows
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class AnswersConfig(ObjectiveConfig):
     def marks(self) -> tuple[str, ...]:
         return (ANSWER, END, PAD) if self.sentinels == "answer" else (MASK, PAD)
 
-    def batches(self, data: Data, *, context: int, batch_size: int, seed: int) -> AnswerBatches:
+    def batches(self, data: PreparedData, *, context: int, batch_size: int, seed: int) -> AnswerBatches:
         if (self.sentinels == "answer") != (ANSWER in data.tokenizer.marks):
             raise ConfigError(
                 f"objective.sentinels={self.sentinels} of the answers differs from what the rest of the recipe or its parent "
@@ -150,7 +151,7 @@ class AnswersConfig(ObjectiveConfig):
         found = details.get("nowhere", {}).get("retrieved", {}).get("rule")
         return None if found is None else AbstainRule.from_dict(found)
 
-    def sample(self, network: Network, data: Data, tools: EvaluationTools) -> tuple[str, str] | None:
+    def sample(self, network: Network, data: PreparedData, tools: EvaluationTools) -> tuple[str, str] | None:
         part = data.part("questions")
         name = "validation" if "validation" in part.names else "train"
         some = part.split(name).chosen(range(min(SHOWN, len(part.split(name)))))
@@ -164,13 +165,13 @@ class AnswersConfig(ObjectiveConfig):
     def pictures(self, details: Mapping[str, Any]) -> list[tuple[Any, str]]:
         return answer_pictures(details)
 
-    def fit_baselines(self, data: Data) -> dict[str, Baseline]:
+    def fit_baselines(self, data: PreparedData) -> dict[str, Baseline]:
         questions = data.part("questions").split("train")
         text = _searched_text(data)
         fitted = {name: kind.fit(questions.questions, questions.answers, text) for name, kind in ANSWER_BASELINES.items()}
         return {name: one for name, one in fitted.items() if one is not None}
 
-    def fitted_on(self, data: Data) -> str:
+    def fitted_on(self, data: PreparedData) -> str:
         return fingerprint([self.kind, data.part("questions").split("train").fingerprint, _searched_text(data)])
 
     def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:
@@ -231,10 +232,10 @@ def answer_set(answers: Sequence[Answer]) -> AnswerSet:
     return AnswerSet([one.answer for one in answers], np.array([one.confidence for one in answers]))
 
 
-def _searched_text(data: Data) -> str | None:
+def _searched_text(data: PreparedData) -> str | None:
     """The training text as in its files (a tokenizer may fold case, and capitals are what names are found by); None where it
     is too long to be searched."""
-    text: Any = data.part("text")
+    text = data.part("text")
     return text.training_text() if text.split("train").num_bytes <= LONGEST_TEXT else None
 
 

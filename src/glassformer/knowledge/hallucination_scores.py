@@ -19,7 +19,8 @@ from glassformer.data.tokenizers.base import MASK, Tokenizer
 from glassformer.knowledge.answer_metrics import AnswerSet
 from glassformer.knowledge.questions import SLOT, Questions, answer_ids, subject
 from glassformer.model.losses import IGNORED
-from glassformer.objectives.spans import answer_marks, row_nats
+from glassformer.objectives.spans import answer_marks
+from glassformer.objectives.token_targets import row_nats
 
 STATEMENT = f"{SLOT} was born in"
 CHANGED = 4

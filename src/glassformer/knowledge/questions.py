@@ -186,27 +186,19 @@ def _check_cells(cells: list[str], answered: bool, file: Path, number: int) -> N
 
 
 def questions_of_file(
-    tokenizer: Tokenizer,
-    path: Path | str,
-    reading: DataConfig | None = None,
-    *,
-    name: str = "file",
-    progress: Any = None,
-    record: Any = None,
+    tokenizer: Tokenizer, path: Path | str, reading: DataConfig | None = None, *, record: Any = None
 ) -> Questions:
     """All questions of a user's file, with or without answers; raises on characters unknown to the tokenizer."""
-    found = replace(read_questions(path), name=name, longest_answer=_longest_answer(record))
+    found = replace(read_questions(path), name="file", longest_answer=_longest_answer(record))
     found.encoded(tokenizer)
     return found
 
 
-def questions_of_texts(
-    tokenizer: Tokenizer, texts: str | Sequence[str], *, pairs: Any = None, name: str = "text", record: Any = None
-) -> Questions:
+def questions_of_texts(tokenizer: Tokenizer, texts: str | Sequence[str], *, pairs: Any = None, record: Any = None) -> Questions:
     """Questions given as strings, without answers. ``pairs`` are for classifiers of pairs, and raise here."""
     questions = given_texts(texts, "question", pairs=pairs)
     lines = tuple(range(1, len(questions) + 1))
-    found = Questions(name, tuple(questions), None, lines, longest_answer=_longest_answer(record))
+    found = Questions("text", tuple(questions), None, lines, longest_answer=_longest_answer(record))
     found.encoded(tokenizer)
     return found
 

@@ -26,7 +26,7 @@ from glassformer.data.reading.corpus import Source
 from glassformer.data.reading.named_sets import DataSources, QuestionFiles
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.files import read_json, write_json
-from glassformer.foundation.seeds import derive_seed
+from glassformer.foundation.seeds import derive_seed, mixed_bits
 
 MADE_BY = 1  # incremented when the same settings give other files
 GROUPS = ("train", "validation", "test", "nowhere")
@@ -291,12 +291,9 @@ def distinct(numbers: np.ndarray, size: int, key: int) -> np.ndarray:
 
 
 def _hashed(numbers: np.ndarray, key: int) -> np.ndarray:
-    """64 bits for each number (the finaliser of splitmix64; Steele et al. 2014)."""
+    """64 bits for each number."""
     with np.errstate(over="ignore"):
-        mixed = (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(key)
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
+        return mixed_bits((numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(key))
 
 
 def lines_about(person: Person, births: int) -> list[str]:

@@ -1,12 +1,14 @@
 """What a model costs, from its config and the vocabulary, before anything is built: parameters, FLOPs, bytes.
 
-Parameters and FLOPs come from each part's own formula; activations from tracing a training step on fake tensors, so any
-variant is counted. All of it by part.
+Parameters are counted on the model, built without its numbers; FLOPs come from each part's own formula, activations from
+tracing a training step on fake tensors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,12 +19,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from glassformer.model.config import LayerChoices, ModelConfig, entries
 from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.initialisation import part_key
 from glassformer.model.losses import summed_cross_entropy
 from glassformer.model.slots import PartConfig
 from glassformer.model.tap import Tap
 from glassformer.model.transformer import Transformer
 
-Copies = Iterable[tuple[Dims, PartConfig]]
+Parts = Sequence[tuple[Dims, PartConfig]]
 """Choices, each with the sizes it is built with."""
 
 
@@ -72,95 +75,103 @@ class Cost:
         }
 
 
+SLOTS = {
+    "": "block",
+    "attention": "output projection",
+    "attention.mixer": "mixer",
+    "attention.merge": "merge",
+    "cross": "cross output projection",
+    "cross.mixer": "cross",
+    "embedding_norm": "norm",
+    "final_norm": "norm",
+    "segments": "embedding",
+}
+"""Parts whose keys (model/initialisation.py) without layer and number are not the name of their slot."""
+
+
+def parameters_by_slot(model: Transformer, counted: set[nn.Parameter]) -> Counter[str]:
+    """Each parameter belongs to the nearest part around it. ``counted``: those that are shared and were counted before."""
+    numbers: Counter[str] = Counter()
+
+    def visit(module: nn.Module, slot: str) -> None:
+        if (key := part_key(module)) is not None:
+            place = re.sub(r"^blocks\.\d+\.?|/\d+", "", key)
+            inside_mixer = place.startswith("attention.mixer.")  # a part of attention is the mixer's
+            slot = "mixer" if inside_mixer else SLOTS.get(place, place)
+        for parameter in module.parameters(recurse=False):
+            if parameter not in counted:
+                counted.add(parameter)
+                numbers[slot] += parameter.numel()
+        for child in module.children():
+            visit(child, slot)
+
+    visit(model, "")
+    return numbers
+
+
 def parts_of(
     config: ModelConfig, vocabulary: int, *, outputs: int | None = None, batch: int = 1, length: int | None = None
 ) -> tuple[PartCost, ...]:
-    """Parameters and FLOPs by part, from the formulas alone."""
-    dims, rows, last = config.dims(vocabulary, outputs), length or config.context, config.last_layer
-    output_flops = matmul_flops(batch * rows, dims.attention_width, dims.width)
+    """Parameters and FLOPs by part, before anything is computed."""
+    return parts_in(config.shapes(vocabulary, outputs=outputs), set(), batch=batch, length=length or config.context)
+
+
+def parts_in(model: Transformer, counted: set[nn.Parameter], *, batch: int, length: int) -> tuple[PartCost, ...]:
+    """Parameters as they are counted in the model, which needs no numbers; FLOPs from the formulas of its config."""
+    config, dims, numbers = model.config, model.dims, parameters_by_slot(model, counted)
+    # The blocks have parameters, the layers that apply them have FLOPs.
     blocks = [(replace(dims, layer=block), config.of_layer(block)) for block in range(config.num_blocks)]
     layers = [blocks[block] for block in config.order]
 
-    def part(slot: str, once: Iterable[PartConfig], copies: Copies = (), applied: Copies = ()) -> PartCost:
-        """All copies of one slot's choices: ``once`` for the whole model, ``copies`` with the block they stand in. The blocks
-        have parameters, the layers that apply them have FLOPs."""
-        alone = [(dims, choice) for choice in once]
-        made, run = [*alone, *copies], [*alone, *applied]
+    def part(slot: str, made: Parts, applied: Parts | None = None) -> PartCost:
         kinds = ", ".join(dict.fromkeys(choice.kind for _, choice in made))
+        run = made if applied is None else applied
         return PartCost(
             f"{slot} ({kinds})" if kinds else slot,
             len(made),
-            sum(choice.parameters(at) for at, choice in made),
-            sum(choice.flops(at, batch, rows) for at, choice in run),
-            sum(choice.backward_flops(at, batch, rows) for at, choice in run),
+            numbers[slot],
+            sum(choice.flops(at, batch, length) for at, choice in run),
+            sum(choice.backward_flops(at, batch, length) for at, choice in run),
         )
 
     def in_layers(slot: str, choose: Callable[[LayerChoices], Sequence[PartConfig]]) -> PartCost:
-        copies, applied = ([(at, each) for at, one in place for each in choose(one)] for place in (blocks, layers))
-        return part(slot, (), copies, applied)
+        made, applied = ([(at, each) for at, one in place for each in choose(one)] for place in (blocks, layers))
+        return part(slot, made, applied)
 
-    chosen = entries(config.positions)
-    distinct = [choice for number, choice in enumerate(chosen) if choice not in chosen[:number]]
+    def projection(slot: str) -> PartCost:
+        flops = len(layers) * matmul_flops(batch * length, dims.attention_width, dims.width)
+        return PartCost(slot, len(blocks), numbers[slot], flops, 2 * flops)
+
+    cross, last, chosen = model.cross if "cross" in numbers else None, config.last_layer, entries(config.positions)
+    embedding = part("embedding", [(dims, config.embedding)])
     norms = [config.of_layer(0).norm] * config.embedding_norm + [last.norm] * last.block.norm_at_end
+    of_blocks = [(at, one.norm) for at, one in blocks for _ in range(one.block.num_norms + (cross is not None))]
     return (
-        _of_embedding(config, dims, batch, rows),
-        part("positions", distinct),
+        replace(embedding, name="embedding") if config.embedding.kind == "plain" else embedding,
+        part("positions", [(dims, choice) for number, choice in enumerate(chosen) if choice not in chosen[:number]]),
         in_layers("mixer", lambda one: [one.mixer]),
         in_layers("merge", lambda one: [one.merge]),
-        PartCost(
-            "output projection",
-            len(blocks),
-            len(blocks) * dims.linear_parameters(dims.attention_width, dims.width),
-            len(layers) * output_flops,
-            len(layers) * 2 * output_flops,
-        ),
+        projection("output projection"),
+        *([] if cross is None else [in_layers("cross", lambda one: [cross]), projection("cross output projection")]),
         in_layers("feedforward", lambda one: [one.feedforward] * one.block.feedforwards),
         in_layers("block", lambda one: [one.block]),
-        part(
-            "norm",
-            norms,
-            [(at, one.norm) for at, one in blocks for _ in range(one.block.num_norms)],
-            [(at, one.norm) for at, one in layers for _ in range(one.block.num_norms)],
-        ),
-        part("stack", [config.stack]),
-        part("head", [config.head]),
+        part("norm", [(dims, norm) for norm in norms] + of_blocks),
+        part("stack", [(dims, config.stack)]),
+        part("head", [(dims, config.head)]),
     )
 
 
-def _of_embedding(config: ModelConfig, dims: Dims, batch: int, rows: int) -> PartCost:
-    choice = config.embedding
-    return PartCost(
-        "embedding" if choice.kind == "plain" else f"embedding ({choice.kind})",
-        1,
-        choice.parameters(dims) + config.segments * dims.width,
-        choice.flops(dims, batch, rows),
-        choice.backward_flops(dims, batch, rows),
-    )
-
-
-def cost_of(config: ModelConfig, vocabulary: int, *, outputs: int | None = None, batch: int, length: int | None = None) -> Cost:
-    """Everything, for training in float32; without the state of the optimizer."""
-    parts = parts_of(config, vocabulary, outputs=outputs, batch=batch, length=length)
-    parameters = sum(part.parameters for part in parts)
-    rows = length or config.context
-    return Cost(
-        parts=parts,
-        batch=batch,
-        length=rows,
-        weight_bytes=4 * parameters,
-        gradient_bytes=4 * parameters,
-        activation_bytes=activation_bytes(config, vocabulary, outputs=outputs, batch=batch, length=rows),
-    )
-
-
-def activation_bytes(config: ModelConfig, vocabulary: int, *, outputs: int | None = None, batch: int, length: int) -> int:
-    """Bytes stored for the backward pass of one micro-batch: a training step traced on fake tensors, nothing computed."""
+def cost_of(config: ModelConfig, vocabulary: int, *, outputs: int | None = None, batch: int) -> Cost:
+    """Everything, for training in float32 on rows that fill the context; without the state of the optimizer. Activations: a
+    training step is traced on fake tensors, and nothing computed."""
     from torch._subclasses.fake_tensor import FakeTensorMode  # private, but what torch's own memory planning uses
 
+    parts = parts_of(config, vocabulary, outputs=outputs, batch=batch)
+    size = 4 * sum(part.parameters for part in parts)
     with FakeTensorMode():
         model = Transformer(config, vocabulary, outputs).train()
-        ids_BT = torch.zeros(batch, length, dtype=torch.long)
-        return saved_bytes(model, ids_BT)
+        activations = saved_bytes(model, torch.zeros(batch, config.context, dtype=torch.long))
+    return Cost(parts, batch, config.context, weight_bytes=size, gradient_bytes=size, activation_bytes=activations)
 
 
 def saved_bytes(model: nn.Module, *inputs: Tensor) -> int:

@@ -155,6 +155,17 @@ class AttentionContext:
         extra = (self.position_ids_BT, self.key_padding_mask_BS, self.document_ids_BS, self.prefix_lengths_B, self.window)
         return all(each is None for each in extra)
 
+    @property
+    def backwards(self) -> AttentionContext:
+        """The same for a recurrence, which reads token after token, in an encoder too: its first cannot see a whole prefix."""
+        if self.prefix_lengths_B is not None:
+            raise UsageError(
+                "A recurrence (gated_delta, mamba2) reads one token after another and cannot show a prefix to its own first "
+                "tokens; leave prefix_lengths_B out, or choose a mixer with scores, such as dot.",
+                reason="no-prefix",
+            )
+        return replace(self, causal=True)
+
     def within(self, window: int | None) -> AttentionContext:
         """The same, with only the nearest ``window`` keys visible to each query; None: all."""
         return self if window is None else replace(self, window=window)

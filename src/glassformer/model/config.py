@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 
 from glassformer.foundation.machine import memory_bytes
 from glassformer.model.dims import Dims
-from glassformer.model.network import MODELS, NetworkConfig
+from glassformer.model.network import MODELS, Network, NetworkConfig
 from glassformer.model.slots import (
     BLOCKS,
     EMBEDDINGS,
@@ -218,13 +218,15 @@ class ModelConfig(NetworkConfig):
         return self.of_layer(self.order[-1] if self.layers else 0)
 
     def build(self, vocabulary: int, *, outputs: int | None = None, seed: int) -> Transformer:
-        from glassformer.model.accounting import parts_of  # both know this config
-        from glassformer.model.transformer import build_model
+        from glassformer.model.transformer import build_model  # which knows this config
 
-        weights = 4 * sum(part.parameters for part in parts_of(self, vocabulary, outputs=outputs))
+        return build_model(self, vocabulary, outputs=outputs, seed=seed)
+
+    def network(self, vocabulary: int, *, outputs: int | None = None, seed: int) -> Network:
+        weights = 4 * sum(weight.numel() for weight in self.shapes(vocabulary, outputs=outputs).parameters())
         if weights > (memory := memory_bytes()):  # Linux would grant it, and kill the process when it is filled
             raise MemoryError(f"the weights alone take {weights / 2**30:,.0f} GiB, and this machine has {memory / 2**30:,.0f}")
-        return build_model(self, vocabulary, outputs=outputs, seed=seed)
+        return super().network(vocabulary, outputs=outputs, seed=seed)
 
     def shapes(self, vocabulary: int, *, outputs: int | None = None) -> Transformer:
         import torch

@@ -32,6 +32,11 @@ class Dims:
         return self.vocabulary if self.outputs is None else self.outputs
 
     @property
+    def scores_tokens(self) -> bool:
+        """Whether what the head gives is a score for each token of the vocabulary."""
+        return self.num_outputs == self.vocabulary
+
+    @property
     def head_width(self) -> int:
         return self.width // self.heads if self.own_head_width is None else self.own_head_width
 
@@ -43,10 +48,6 @@ class Dims:
     def attention_width(self) -> int:
         """All heads side by side: what the output projection reads."""
         return self.heads * self.head_width
-
-    def linear_parameters(self, inputs: int, outputs: int) -> int:
-        """Numbers in one linear layer, with its bias where the model has biases."""
-        return inputs * outputs + (outputs if self.bias else 0)
 
 
 def matmul_flops(*sizes: int) -> int:

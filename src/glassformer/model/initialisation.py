@@ -6,7 +6,6 @@ A part that names its layers (``start(nn.Linear(...), "qkv")``) is keyed by that
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -46,6 +45,12 @@ def keyed(part: M, key: str) -> M:
     return part
 
 
+def part_key(module: nn.Module) -> str | None:
+    """The key of a whole part; None for what is inside one."""
+    key: str | None = module.__dict__.get("_start_key")
+    return key
+
+
 @dataclass(frozen=True)
 class InitialWeights:
     """One module that draws its start, with its key and its role: "residual", "linear", "embedding" or "own" (it defines
@@ -72,7 +77,7 @@ def initial_weights(model: nn.Module) -> list[InitialWeights]:
         if module in seen:
             return
         seen.add(module)
-        own_key, mark = module.__dict__.get("_start_key"), module.__dict__.get("_start", _Mark("", False))
+        own_key, mark = part_key(module), module.__dict__.get("_start", _Mark("", False))
         if own_key is not None:
             key, counts = own_key, Counter()
         drawn_from, role = key, _role(module, mark)
@@ -99,13 +104,12 @@ def _role(module: nn.Module, mark: _Mark) -> str | None:
 
 
 @torch.no_grad()
-def initialise(model: nn.Module, seed: int, *, layers: int, std_of: Callable[[InitialWeights], float] | None = None) -> None:
+def initialise(model: nn.Module, seed: int, std_of: Callable[[InitialWeights], float]) -> None:
     """Each module draws from a generator of its own, so that changing one part leaves the others' start alone.
 
-    Without ``std_of`` weights are normal with standard deviation 0.02, those that write into the residual stream smaller by
-    sqrt(2 * layers) (GPT-2); biases are zero. A part with parameters of its own kind defines ``init_weights(generator)``.
+    Weights are normal with the standard deviation ``std_of``, biases are zero. A part with parameters of its own kind defines
+    ``init_weights(generator)``.
     """
-    residual_std = 0.02 / math.sqrt(2 * max(1, layers))
     for one in initial_weights(model):
         generator = torch.Generator().manual_seed(derive_seed(seed, "init", one.key))
         module = one.module
@@ -114,7 +118,6 @@ def initialise(model: nn.Module, seed: int, *, layers: int, std_of: Callable[[In
             continue
         weight, bias = module.weight, getattr(module, "bias", None)
         assert isinstance(weight, Tensor)
-        default = residual_std if one.role == "residual" else 0.02
-        nn.init.normal_(weight, std=default if std_of is None else std_of(one), generator=generator)
+        nn.init.normal_(weight, std=std_of(one), generator=generator)
         if bias is not None:
             nn.init.zeros_(bias)

@@ -1,6 +1,6 @@
 """The interfaces of a model's parts: positions, mixer, merge, norm, feed-forward, block, stack, head; and their slots.
 
-A variant is one file in the slot's package: a config (choices; counts its parameters and FLOPs) above the module it
+A variant is one file in the slot's package: a config (choices; counts its FLOPs) above the module it
 builds. What leaves a slot empty (``none``) stands at the end of this file. FLOPs are those of matrix products in one forward
 pass of the reference implementation, as torch's counter counts them.
 """
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from glassformer.foundation.registry import Slot, VariantConfig
 from glassformer.model.attention import attention_pattern
 from glassformer.model.attention_context import AttentionContext
-from glassformer.model.dims import Dims
+from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.initialisation import InitialWeights
 from glassformer.model.kv_cache import CachePlacement, KVCache, LayerCache, cache_of
 
@@ -47,10 +47,6 @@ class PartConfig(VariantConfig):
     def starts_silent(self) -> bool:
         """Whether outputs start at zero, so that gradients reach the parameters before them only after a first step."""
         return False
-
-    def parameters(self, dims: Dims) -> int:
-        """Numbers that are trained, exactly."""
-        return 0
 
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         """Matrix-product FLOPs of one forward pass over ``batch`` rows of ``length`` tokens."""
@@ -420,18 +416,24 @@ class HeadConfig(PartConfig):
         """``shares_embedding``, or what a setting makes of it."""
         return self.shares_embedding
 
+    def incompatibility(self, dims: Dims) -> str | None:
+        """A head that shares the embedding's matrix has a score for each token."""
+        if not self.reads_embedding or dims.scores_tokens:
+            return None
+        return (
+            f"model.head={self.kind} gives one score for each of {dims.vocabulary} tokens, but the objective asks for "
+            f"{dims.outputs} numbers; choose model.head=untied."
+        )
+
     def build(self, dims: Dims, embedding: nn.Embedding) -> nn.Module:
         raise NotImplementedError
 
 
-def needs_the_vocabulary(config: HeadConfig, dims: Dims) -> str | None:
-    """The incompatibility of heads that share the embedding's matrix."""
-    if dims.outputs is None or dims.outputs == dims.vocabulary:
-        return None
-    return (
-        f"model.head={config.kind} gives one score for each of {dims.vocabulary} tokens, but the objective asks for "
-        f"{dims.outputs} numbers; choose model.head=untied."
-    )
+class ProductHeadConfig(HeadConfig):
+    """A head whose scores are one product of the vectors."""
+
+    def flops(self, dims: Dims, batch: int, length: int) -> int:
+        return matmul_flops(batch * length, dims.width, dims.num_outputs)
 
 
 POSITIONS: Slot[PositionsConfig] = Slot("model.positions", "how positions are encoded", "glassformer.model.positions")

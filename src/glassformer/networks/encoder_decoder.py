@@ -15,12 +15,11 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 from torch import Tensor, nn
 
 from glassformer.foundation.errors import ConfigError
-from glassformer.foundation.machine import memory_bytes
 from glassformer.foundation.seeds import derive_seed
-from glassformer.model.accounting import Cost, PartCost, parts_of, saved_bytes
+from glassformer.model.accounting import Cost, parts_in, saved_bytes
 from glassformer.model.attention_context import Memory, OwnLosses
 from glassformer.model.config import ModelConfig, entries
-from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.dims import Dims
 from glassformer.model.kv_cache import ModelCache
 from glassformer.model.network import MODELS, Network
 from glassformer.model.slots import CROSS, CrossConfig
@@ -79,9 +78,6 @@ class EncoderDecoderConfig(ModelConfig):
         return None if self.encoder or self.decoder else {}  # a side's part may be a class without a checksum
 
     def build(self, vocabulary: int, *, outputs: int | None = None, seed: int) -> EncoderDecoder:  # type: ignore[override]
-        weights = 4 * sum(part.parameters for part in self._parts(vocabulary, outputs, batch=1))
-        if weights > (memory := memory_bytes()):  # Linux would grant it, and kill the process when it is filled
-            raise MemoryError(f"the weights alone take {weights / 2**30:,.0f} GiB, and this machine has {memory / 2**30:,.0f}")
         network = EncoderDecoder(self, vocabulary, outputs)
         network.encoder.initialise(derive_seed(seed, "encoder"))
         network.decoder.initialise(derive_seed(seed, "decoder"))
@@ -93,56 +89,28 @@ class EncoderDecoderConfig(ModelConfig):
 
     def cost(self, vocabulary: int, *, outputs: int | None = None, batch: int) -> Cost:
         """Of a batch in which every source and target fills the context."""
-        parts = self._parts(vocabulary, outputs, batch=batch)
-        size = 4 * sum(part.parameters for part in parts)
-        return Cost(parts, batch, self.context, size, size, self._activation_bytes(vocabulary, outputs, batch))
-
-    def _parts(self, vocabulary: int, outputs: int | None, *, batch: int) -> tuple[PartCost, ...]:
-        target = vocabulary if outputs is None else outputs
-        encoder, decoder = self.side("encoder"), self.side("decoder")
-        dims, length = decoder.dims(target), self.context
-        found = []
-        for name, side, size in (("encoder", encoder, vocabulary), ("decoder", decoder, target)):
-            absent = "head" if name == "encoder" else "embedding" if self.embeddings == "shared" else None
-            for one in parts_of(side, size, batch=batch):
-                if absent is None or not one.name.startswith(absent):
-                    found.append(replace(one, name=f"{name}: {one.name}"))
-        if self.cross.build(dims) is None:
-            return tuple(found)
-
-        blocks = [(replace(dims, layer=block), decoder.of_layer(block)) for block in range(decoder.num_blocks)]
-        applied, output = len(decoder.order), matmul_flops(batch * length, dims.attention_width, dims.width)
-
-        def part(name: str, parameters: int, flops: int) -> PartCost:
-            return PartCost(f"decoder: {name}", len(blocks), parameters, flops, 2 * flops)
-
-        return (
-            *found,
-            part(
-                f"cross ({self.cross.kind})",
-                sum(self.cross.parameters(at) for at, _ in blocks),
-                sum(self.cross.flops(blocks[block][0], batch, length) for block in decoder.order),
-            ),
-            part(
-                "cross output projection",
-                len(blocks) * dims.linear_parameters(dims.attention_width, dims.width),
-                applied * output,
-            ),
-            part("cross norm", sum(one.norm.parameters(at) for at, one in blocks), 0),
-        )
-
-    def _activation_bytes(self, vocabulary: int, outputs: int | None, batch: int) -> int:
         from torch._subclasses.fake_tensor import FakeTensorMode  # as in model/accounting.py
 
+        network, counted = self.shapes(vocabulary, outputs=outputs), set[nn.Parameter]()
+        encoder, decoder = (
+            parts_in(side, counted, batch=batch, length=self.context) for side in (network.encoder, network.decoder)
+        )
+        absent = "embedding" if self.embeddings == "shared" else "nothing"
+        parts = [replace(one, name=f"encoder: {one.name}") for one in encoder if not one.name.startswith("head")]
+        parts += [replace(one, name=f"decoder: {one.name}") for one in decoder if not one.name.startswith(absent)]
+        size = 4 * sum(part.parameters for part in parts)
         with FakeTensorMode():
             network = EncoderDecoder(self, vocabulary, outputs).train()
             ids_BT = torch.zeros(batch, self.context, dtype=torch.long)
-            return saved_bytes(network, ids_BT, ids_BT, torch.zeros_like(ids_BT, dtype=torch.bool))
+            activations = saved_bytes(network, ids_BT, ids_BT, torch.zeros_like(ids_BT, dtype=torch.bool))
+        return Cost(tuple(parts), batch, self.context, weight_bytes=size, gradient_bytes=size, activation_bytes=activations)
 
 
 @final
 class EncoderDecoder(Network):
     """Source ids -> memory; target ids and the memory -> vectors -> scores of the next token of the target."""
+
+    reads_source = True
 
     def __init__(self, config: EncoderDecoderConfig, vocabulary: int, outputs: int | None = None) -> None:
         super().__init__()
@@ -166,10 +134,6 @@ class EncoderDecoder(Network):
     @property
     def embedding(self) -> nn.Module:
         return self.decoder.embedding
-
-    @property
-    def reads_source(self) -> bool:
-        return True
 
     @property
     def source_vocabulary(self) -> int:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.data.labels.label_batches import encode_texts
-from glassformer.data.labels.labelled_texts import unlabelled_texts
+from glassformer.data.labels.texts_to_classify import unlabelled_texts
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.foundation.errors import ConfigError, MissingDependency, RunError
 from glassformer.foundation.files import whole_folder, write_json

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from torch import Tensor
 
 from glassformer.data.batches import Batch, BatchesByStep
+from glassformer.data.data_kinds import PreparedData
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.evaluation.abstaining import AbstainRule, Answer, AskOptions
 from glassformer.evaluation.language_metrics import BLOCK
@@ -23,26 +24,7 @@ from glassformer.foundation.metrics import Metric
 from glassformer.foundation.registry import Slot, VariantConfig
 from glassformer.model.losses import IGNORED, token_cross_entropy
 from glassformer.model.network import Network
-
-
-class Splits(Protocol):
-    """One part of prepared data (the text, the questions, the labelled texts), by split."""
-
-    @property
-    def names(self) -> Sequence[str]:
-        """The available splits."""
-
-    def split(self, name: str) -> Any:
-        """The items of one split."""
-
-
-class Data(Protocol):
-    """Prepared data as an objective sees it."""
-
-    tokenizer: Tokenizer
-
-    def part(self, name: str) -> Splits:
-        """The part called ``name``; raises if the data have none."""
+from glassformer.objectives.token_targets import target_features
 
 
 class ObjectiveConfig(VariantConfig):
@@ -75,11 +57,11 @@ class ObjectiveConfig(VariantConfig):
         """Special tokens it needs, appended to the tokenizer's vocabulary."""
         return ()
 
-    def outputs(self, data: Data) -> int | None:
+    def outputs(self, data: PreparedData) -> int | None:
         """The number of outputs of the head; None: the size of the vocabulary."""
         return None
 
-    def batches(self, data: Data, *, context: int, batch_size: int, seed: int) -> BatchesByStep:
+    def batches(self, data: PreparedData, *, context: int, batch_size: int, seed: int) -> BatchesByStep:
         """Training batches, a function of (seed, step)."""
         raise NotImplementedError
 
@@ -93,10 +75,9 @@ class ObjectiveConfig(VariantConfig):
     def loss(self, network: Network, batch: Batch, *, dropout_seed: Tensor | None, smoothing: float) -> Tensor:
         """The loss summed over the targets of the batch. ``dropout_seed`` seeds dropout: hand it on to ``network.features``.
 
-        By default the cross-entropy of the tokens of ``targets``.
+        By default the cross-entropy of the tokens of ``targets``, given the sources if the batch has any.
         """
-        features_BTD = network.features(batch["ids"], dropout_seed=dropout_seed)
-        outputs = network.dims.num_outputs
+        features_BTD, outputs = target_features(network, batch, dropout_seed=dropout_seed), network.dims.num_outputs
         return token_cross_entropy(network.head, features_BTD, batch["targets"], outputs=outputs, smoothing=smoothing)
 
     def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
@@ -165,7 +146,7 @@ class ObjectiveConfig(VariantConfig):
             reason="abstain-needs-answers",
         )
 
-    def sample(self, network: Network, data: Data, tools: EvaluationTools) -> tuple[str, str] | None:
+    def sample(self, network: Network, data: PreparedData, tools: EvaluationTools) -> tuple[str, str] | None:
         """A sample of the network's output with a caption, for reports, or None."""
         return None
 
@@ -177,11 +158,11 @@ class ObjectiveConfig(VariantConfig):
         """(heading, header, rows) from the details of an evaluation, for the terminal and reports; empty by default."""
         return []
 
-    def fit_baselines(self, data: Data) -> dict[str, Baseline]:
+    def fit_baselines(self, data: PreparedData) -> dict[str, Baseline]:
         """Baselines fitted on the training data, weakest first."""
         return {}
 
-    def fitted_on(self, data: Data) -> str | None:
+    def fitted_on(self, data: PreparedData) -> str | None:
         """A checksum of all inputs of ``fit_baselines``, besides its code: runs with the same one share a cache entry.
 
         None: not known, so they are fitted in every run.
@@ -194,7 +175,7 @@ class ObjectiveConfig(VariantConfig):
             " | ".join(f"{name}: {tensor[row].tolist()}" for name, tensor in batch.tensors.items()) for row in range(batch.rows)
         ]
 
-    def show_with(self, batch: Batch, data: Data) -> list[str]:
+    def show_with(self, batch: Batch, data: PreparedData) -> list[str]:
         """The same with what the data know beside the batch: the names of labels."""
         return self.show(batch, data.tokenizer)
 

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from glassformer.data.batches import Batch
+from glassformer.data.data_kinds import PreparedData
 from glassformer.data.labels.label_batches import (
     IGNORED,
     EncodedTexts,
@@ -28,15 +29,14 @@ from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.evaluation.label_baselines import LABEL_BASELINES
 from glassformer.evaluation.label_metrics import LABEL_METRICS, collapsed_since, collapsed_to, label_outcomes, label_tables
 from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes
-from glassformer.evaluation.token_losses import evaluating
 from glassformer.figures.predictions import reliability_diagram
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.metrics import Metric
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.attention_context import OwnLosses
-from glassformer.model.network import Network
-from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
+from glassformer.model.network import Network, evaluating
+from glassformer.objectives.base import OBJECTIVES, ObjectiveConfig
 
 SHOWN = 12
 """Texts in the sample of a report."""
@@ -69,11 +69,11 @@ class TextObjective(ObjectiveConfig):
     def rows_of(self, found_NC: np.ndarray, items: LabelledTexts) -> list[dict[str, Any]]:
         """The prediction for each text, as columns."""
 
-    def outputs(self, data: Data) -> int:
+    def outputs(self, data: PreparedData) -> int:
         return len(data.part(self.judged_on).split("train").label_names)
 
-    def batches(self, data: Data, *, context: int, batch_size: int, seed: int) -> LabelBatches:
-        part: Any = data.part(self.judged_on)
+    def batches(self, data: PreparedData, *, context: int, batch_size: int, seed: int) -> LabelBatches:
+        part = data.part(self.judged_on)
         texts = encode_texts(data.tokenizer, part.split("train"), context)
         return LabelBatches(LengthGroups(texts, batch_size=batch_size, seed=seed), part.class_weights)
 
@@ -106,7 +106,7 @@ class TextObjective(ObjectiveConfig):
     def remark_on(self, items: Any, tools: EvaluationTools) -> str | None:
         return encode_texts(tools.tokenizer, items, tools.context).note()
 
-    def sample(self, network: Network, data: Data, tools: EvaluationTools) -> tuple[str, str] | None:
+    def sample(self, network: Network, data: PreparedData, tools: EvaluationTools) -> tuple[str, str] | None:
         part = data.part(self.judged_on)
         if "validation" not in part.names:
             return None
@@ -121,22 +121,18 @@ class TextObjective(ObjectiveConfig):
         """A prediction in a line of the sample."""
         return f"{row['predicted']} ("
 
-    def fit_baselines(self, data: Data) -> dict[str, Baseline]:
+    def fit_baselines(self, data: PreparedData) -> dict[str, Baseline]:
         train = data.part(self.judged_on).split("train")
         return {name: kind.fit(train) for name, kind in self.baselines.items()}  # type: ignore[attr-defined]
 
-    def fitted_on(self, data: Data) -> str:
+    def fitted_on(self, data: PreparedData) -> str:
         train = data.part(self.judged_on).split("train")
         return fingerprint([self.kind, train.fingerprint, train.label_names])
 
-    def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:
-        return self._shown(batch, tokenizer, None)
+    def show_with(self, batch: Batch, data: PreparedData) -> list[str]:
+        return self.show(batch, data.tokenizer, data.part(self.judged_on).split("train"))
 
-    def show_with(self, batch: Batch, data: Data) -> list[str]:
-        return self._shown(batch, data.tokenizer, data.part(self.judged_on).split("train"))
-
-    @staticmethod
-    def _shown(batch: Batch, tokenizer: Tokenizer, train: LabelledTexts | None) -> list[str]:
+    def show(self, batch: Batch, tokenizer: Tokenizer, train: LabelledTexts | None = None) -> list[str]:
         """A label by its name, or by its number where no names are known."""
         lines = []
         for row in range(batch.rows):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, final
 
@@ -11,22 +11,30 @@ import torch
 from pydantic import Field
 
 from glassformer.data.batches import Batch, WindowBatches
+from glassformer.data.data_kinds import PreparedData
 from glassformer.data.tokenizers.base import MASK, Tokenizer
 from glassformer.evaluation.language_baselines import Unigram
-from glassformer.evaluation.language_metrics import EvaluatedText
 from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes, Units
-from glassformer.evaluation.token_losses import evaluating
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.metrics import Metric
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.losses import IGNORED
-from glassformer.model.network import Network
-from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
+from glassformer.model.network import Network, evaluating
+from glassformer.objectives.base import OBJECTIVES, ObjectiveConfig
 
 DRAWN_TOGETHER = 256
 """Windows whose masks are drawn together, so that the evaluation's batch size does not change them."""
 LOSS = Metric("loss", "nats per masked token", "nats per masked token", margin=0.01)
 ACCURACY = Metric("accuracy", "of masked tokens", "right of all masked tokens", lower_is_better=False, judged=False)
+
+
+def _outcomes(nats: Sequence[np.ndarray], right: Sequence[np.ndarray], counts: Sequence[np.ndarray]) -> Outcomes:
+    """From batches of windows, for each window: nats, tokens predicted rightly, masked tokens."""
+    weights = np.concatenate(counts).astype(float)
+    units = {"loss": Units(np.concatenate(nats), weights), "accuracy": Units(np.concatenate(right).astype(float), weights)}
+    scope = f"{int(weights.sum()):,} masked tokens in {len(weights):,} windows"
+    found = Outcomes.of_units(units, unit="window", scope=scope)
+    return replace(found, units={"loss": units["loss"]})  # accuracy is not judged
 
 
 @final
@@ -45,9 +53,7 @@ class MaskedBaseline(Baseline):
             nats.append((-np.log(self.table_V[np.maximum(targets_BT, 0)]) * masked_BT).sum(1))
             right.append((targets_BT == best).sum(1))
             counts.append(masked_BT.sum(1))
-        weights = np.concatenate(counts).astype(float)
-        units = {"loss": Units(np.concatenate(nats), weights), "accuracy": Units(np.concatenate(right).astype(float), weights)}
-        return Outcomes.of_units(units, unit="window")
+        return _outcomes(nats, right, counts)
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {"table": self.table_V, "share": np.asarray(self.share)}
@@ -69,7 +75,7 @@ class MaskedConfig(ObjectiveConfig):
     def marks(self) -> tuple[str, ...]:
         return (MASK,)
 
-    def batches(self, data: Data, *, context: int, batch_size: int, seed: int) -> MaskedBatches:
+    def batches(self, data: PreparedData, *, context: int, batch_size: int, seed: int) -> MaskedBatches:
         tokens = data.part("text").split("train").tokens
         windows = WindowBatches(tokens, context=context, batch_size=batch_size, seed=seed)
         return MaskedBatches(windows, data.tokenizer.mark_id(MASK), data.tokenizer.size, self.share, seed)
@@ -93,11 +99,7 @@ class MaskedConfig(ObjectiveConfig):
 
         with evaluating(network):
             nats, right, counts = zip(*tools.shared(_evaluation_batches(items, tools, self.share), measured))
-        weights = np.concatenate(counts).astype(float)
-        units = {"loss": Units(np.concatenate(nats), weights), "accuracy": Units(np.concatenate(right).astype(float), weights)}
-        scope = f"{int(weights.sum()):,} masked tokens in {len(weights):,} windows"
-        found = Outcomes.of_units(units, unit="window", scope=scope)
-        return replace(found, units={"loss": units["loss"]})  # accuracy is not judged
+        return _outcomes(nats, right, counts)
 
     def num_units(self, items: Any, tools: EvaluationTools) -> int:
         return max(1, len(items.tokens) // tools.context)
@@ -106,14 +108,14 @@ class MaskedConfig(ObjectiveConfig):
         context = min(tools.context, len(items.tokens))
         return {"objective": self.kind, "objective.share": self.share, "model.context": context}
 
-    def fit_baselines(self, data: Data) -> dict[str, Baseline]:
+    def fit_baselines(self, data: PreparedData) -> dict[str, Baseline]:
         size = data.tokenizer.size
         unigram = Unigram.fit(data.part("text").split("train").tokens, size)
         tables = {"uniform": np.full(size, 1.0 / size), "unigram": unigram.table_V}
         return {name: MaskedBaseline(table_V, self.share) for name, table_V in tables.items()}
 
-    def fitted_on(self, data: Data) -> str:
-        text: Any = data.part("text")
+    def fitted_on(self, data: PreparedData) -> str:
+        text = data.part("text")
         return fingerprint([self.to_dict(), text.tokens_key("train"), data.tokenizer.size])
 
     def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:
@@ -160,7 +162,7 @@ def _evaluation_batches(items: Any, tools: EvaluationTools, share: float) -> Any
 
     Masks depend only on the text, the context and the share, not on the batch size.
     """
-    tokens = EvaluatedText.of(items, tools.tokenizer).tokens
+    tokens = items.tokens
     context = min(tools.context, len(tokens))
     rows = np.asarray(tokens[: len(tokens) // context * context], np.int64).reshape(-1, context)
     mask = tools.tokenizer.mark_id(MASK)

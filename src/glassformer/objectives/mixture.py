@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, Self, final
 
 import torch
@@ -12,15 +13,11 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from glassformer.data.batches import Batch, BatchesByStep
-from glassformer.data.tokenizers.base import Tokenizer
-from glassformer.evaluation.abstaining import AbstainRule, Answer, AskOptions
-from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes
+from glassformer.data.data_kinds import PreparedData
 from glassformer.foundation.errors import ConfigError
-from glassformer.foundation.metrics import Metric
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.losses import IGNORED
-from glassformer.model.network import Network
-from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
+from glassformer.objectives.base import OBJECTIVES, ObjectiveConfig
 from glassformer.objectives.spans import PAD
 
 SHARE = "share"
@@ -99,22 +96,6 @@ class MixtureConfig(ObjectiveConfig):
     def laws(self) -> frozenset[str]:  # type: ignore[override]
         return frozenset(law for one in self.objectives.values() for law in one.laws)
 
-    @property
-    def judged_on(self) -> str:  # type: ignore[override]
-        return self.judge.judged_on
-
-    @property
-    def ask_reads(self) -> str:  # type: ignore[override]
-        return self.judge.ask_reads
-
-    @property
-    def metrics(self) -> tuple[Metric, ...]:  # type: ignore[override]
-        return self.judge.metrics
-
-    @property
-    def baselines(self) -> Mapping[str, type[Baseline]]:  # type: ignore[override]
-        return self.judge.baselines
-
     def marks(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(mark for one in self.objectives.values() for mark in one.marks()))
 
@@ -130,61 +111,27 @@ class MixtureConfig(ObjectiveConfig):
             )
         return {first: left, **rows}
 
-    def batches(self, data: Data, *, context: int, batch_size: int, seed: int) -> MixedBatches:
+    def batches(self, data: PreparedData, *, context: int, batch_size: int, seed: int) -> MixedBatches:
         made = [
             self.objectives[kind].batches(data, context=context, batch_size=rows, seed=derive_seed(seed, "part", kind))
             for kind, rows in self.rows_of(batch_size).items()
         ]
         return MixedBatches(made, data.tokenizer.mark_id(PAD))
 
-    def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
-        return self.judge.evaluate(network, items, tools)
 
-    def validation_metrics(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
-        return self.judge.validation_metrics(network, items, tools)
+FACTS_OF_THE_JUDGE = ("judged_on", "ask_reads", "metrics", "baselines", "answers_questions")
+METHODS_OF_THE_JUDGE = (
+    *("evaluate", "validation_metrics", "num_units", "evaluation_settings", "training_sample", "fit_baselines", "fitted_on"),
+    *("predict", "ask", "abstain_rule", "remark_on", "sample", "pictures", "tables", "show", "show_with"),
+)
+"""What a mixture is and does as the part that is evaluated."""
 
-    def num_units(self, items: Any, tools: EvaluationTools) -> int:
-        return self.judge.num_units(items, tools)
 
-    def evaluation_settings(self, items: Any, tools: EvaluationTools) -> dict[str, Any]:
-        return self.judge.evaluation_settings(items, tools)
+def _by_the_judge(name: str) -> Callable[..., Any]:
+    return lambda mixture, *given, **named: getattr(mixture.judge, name)(*given, **named)
 
-    def training_sample(self, items: Any, count: int) -> Any:
-        return self.judge.training_sample(items, count)
 
-    def predict(self, network: Network, items: Any, tools: EvaluationTools) -> list[dict[str, Any]]:
-        return self.judge.predict(network, items, tools)
-
-    @property
-    def answers_questions(self) -> bool:
-        return self.judge.answers_questions
-
-    def remark_on(self, items: Any, tools: EvaluationTools) -> str | None:
-        return self.judge.remark_on(items, tools)
-
-    def ask(self, network: Network, items: Any, tools: EvaluationTools, options: AskOptions) -> list[Answer]:
-        return self.judge.ask(network, items, tools, options)
-
-    def abstain_rule(self, details: Mapping[str, Any]) -> AbstainRule | None:
-        return self.judge.abstain_rule(details)
-
-    def sample(self, network: Network, data: Data, tools: EvaluationTools) -> tuple[str, str] | None:
-        return self.judge.sample(network, data, tools)
-
-    def pictures(self, details: Mapping[str, Any]) -> list[tuple[Any, str]]:
-        return self.judge.pictures(details)
-
-    def tables(self, details: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[Any]]]]:
-        return self.judge.tables(details)
-
-    def fit_baselines(self, data: Data) -> dict[str, Baseline]:
-        return self.judge.fit_baselines(data)
-
-    def fitted_on(self, data: Data) -> str | None:
-        return self.judge.fitted_on(data)
-
-    def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:
-        return self.judge.show(batch, tokenizer)
-
-    def show_with(self, batch: Batch, data: Data) -> list[str]:
-        return self.judge.show_with(batch, data)
+for _name in FACTS_OF_THE_JUDGE:
+    setattr(MixtureConfig, _name, property(attrgetter(f"judge.{_name}")))
+for _name in METHODS_OF_THE_JUDGE:
+    setattr(MixtureConfig, _name, _by_the_judge(_name))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, final
 
 from glassformer.data.batches import Batch, WindowBatches
+from glassformer.data.data_kinds import PreparedData
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.evaluation.language_baselines import Bigram, Uniform, Unigram, trivial_baselines
 from glassformer.evaluation.language_metrics import LANGUAGE_METRICS, EvaluatedText, language_outcomes
@@ -16,7 +17,7 @@ from glassformer.foundation.errors import DataError
 from glassformer.foundation.metrics import Metric
 from glassformer.generation.texts import generate_texts
 from glassformer.model.network import Network
-from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
+from glassformer.objectives.base import OBJECTIVES, ObjectiveConfig
 
 SAMPLE_TOKENS = 400
 """Tokens in the sample of a report."""
@@ -32,7 +33,7 @@ class NextTokenConfig(ObjectiveConfig):
     metrics: ClassVar[tuple[Metric, ...]] = tuple(LANGUAGE_METRICS.values())
     baselines: ClassVar[Mapping[str, type[Baseline]]] = {"uniform": Uniform, "unigram": Unigram, "bigram": Bigram}
 
-    def batches(self, data: Data, *, context: int, batch_size: int, seed: int) -> WindowBatches:
+    def batches(self, data: PreparedData, *, context: int, batch_size: int, seed: int) -> WindowBatches:
         text = data.part("text")
         judged = len(text.split("validation").tokens) if "validation" in text.names else None
         if judged is not None and judged < 2:
@@ -62,16 +63,16 @@ class NextTokenConfig(ObjectiveConfig):
             for at, (token_id, text, nats) in enumerate(zip(ids, texts, nats_N.tolist()), start=1)
         ]
 
-    def sample(self, network: Network, data: Data, tools: EvaluationTools) -> tuple[str, str]:
+    def sample(self, network: Network, data: PreparedData, tools: EvaluationTools) -> tuple[str, str]:
         text = generate_texts(network, tools.tokenizer, [""], seed=0, max_new_tokens=SAMPLE_TOKENS, temperature=0.8)[0]
         caption = "Temperature 0.8, seed 0, no prompt. One sample says little; the figures above say more."
         return text.prompt + text.text, caption
 
-    def fit_baselines(self, data: Data) -> dict[str, Baseline]:
+    def fit_baselines(self, data: PreparedData) -> dict[str, Baseline]:
         return {**trivial_baselines(data.part("text").split("train").tokens, data.tokenizer.size)}
 
-    def fitted_on(self, data: Data) -> str:
-        text: Any = data.part("text")
+    def fitted_on(self, data: PreparedData) -> str:
+        text = data.part("text")
         return fingerprint([self.kind, text.tokens_key("train"), data.tokenizer.size])
 
     def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:

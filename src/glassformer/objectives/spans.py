@@ -6,6 +6,7 @@ Lines and masked spans of step n depend on (seed, n) only. ``span_corruption`` d
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from typing import Any, ClassVar, Literal, Self, final
 
 import numpy as np
@@ -14,18 +15,18 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from glassformer.data.batches import Batch, shuffled
+from glassformer.data.data_kinds import PreparedData
 from glassformer.data.pairs.pair_batches import START
 from glassformer.data.tokenizers.base import MASK, Tokenizer
 from glassformer.evaluation.results import EvaluationTools, Outcomes, Units
-from glassformer.evaluation.token_losses import evaluating
 from glassformer.foundation.errors import ConfigError, DataError
 from glassformer.foundation.metrics import LOSS, Metric
 from glassformer.foundation.seeds import derive_seed
-from glassformer.model.losses import IGNORED, token_cross_entropy
+from glassformer.model.losses import IGNORED
 from glassformer.model.network import Network
-from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
-from glassformer.objectives.source_and_target import shown_pairs, target_features
+from glassformer.objectives.base import OBJECTIVES, ObjectiveConfig
 from glassformer.objectives.span_rows import DRAWS, Draw, Marks, SpanRule, Start, TextLines, compose, draw
+from glassformer.objectives.token_targets import row_nats, row_targets, shown_pairs
 
 ANSWER, END, PAD = "<answer>", "<end>", "<pad>"
 AHEAD = 64
@@ -100,7 +101,7 @@ class SpansConfig(ObjectiveConfig):
             reason="context-too-short",
         )
 
-    def batches(self, data: Data, *, context: int, batch_size: int, seed: int) -> SpanBatches:
+    def batches(self, data: PreparedData, *, context: int, batch_size: int, seed: int) -> SpanBatches:
         text = data.part("text").split("train")
         lines = TextLines(text.tokens, text.starts, texts_of(data.tokenizer), salient=self.salient > 0)
         if not len(lines):
@@ -114,12 +115,6 @@ class SpansConfig(ObjectiveConfig):
         """The first id that a decoder reads, where an encoder reads the text; None where all is one row."""
         return tokenizer.mark_id(START) if self.form == "pair" else None
 
-    def loss(self, network: Network, batch: Batch, *, dropout_seed: Tensor | None, smoothing: float) -> Tensor:
-        if self.form == "row":
-            return super().loss(network, batch, dropout_seed=dropout_seed, smoothing=smoothing)
-        features_BTD, outputs = target_features(network, batch, dropout_seed=dropout_seed), network.dims.num_outputs
-        return token_cross_entropy(network.head, features_BTD, batch["targets"], outputs=outputs, smoothing=smoothing)
-
     def mark_ids(self, tokenizer: Tokenizer) -> Marks:
         masks, pad = tuple(tokenizer.mark_id(mark) for mark in self.marks() if mark.startswith("<mask")), tokenizer.mark_id(PAD)
         if self.sentinels == "answer":
@@ -131,7 +126,7 @@ class SpansConfig(ObjectiveConfig):
 
         def measured(batch: Batch) -> tuple[np.ndarray, np.ndarray]:
             tools.progress(batch.rows)
-            return row_nats(network, batch), (batch["targets"] != IGNORED).sum(dim=1).numpy()
+            return row_nats(network, batch), row_targets(batch)
 
         sums, counts = zip(*tools.shared(self._fixed_rows(items, tools), measured))
         units = {LOSS.name: Units(np.concatenate(sums), np.concatenate(counts).astype(np.float64))}
@@ -193,16 +188,8 @@ class SpanBatches:
 
     def on(self, device: torch.device) -> SpanBatches:
         """The same batches, composed on ``device``: tokens are moved there once."""
-        made = SpanBatches(
-            self.lines,
-            self.rule,
-            self.marks,
-            rows=self.rows,
-            seed=self.seed,
-            answer_only=self.answer_only,
-            start=self.start,
-        )
-        made._device = device
+        made = copy(self)
+        made._device, made._tokens_N, made._first = device, None, -1
         return made
 
     def lines_of(self, first_step: int, steps: int) -> np.ndarray:
@@ -259,19 +246,6 @@ def as_pairs(rows_BT: Tensor, marks: Marks, start: int) -> Batch:
         source_ids=source_BS,
         source_padding=source_BS == marks.pad,
     )
-
-
-@torch.no_grad()
-def row_nats(network: Network, batch: Batch) -> np.ndarray:
-    """float64 [B]: the loss in nats, summed over the targets of each row, in evaluation mode."""
-    batch = batch.to(next(network.parameters()).device)
-    with evaluating(network):
-        features_BTD = target_features(network, batch) if "source_ids" in batch.tensors else network.features(batch["ids"])
-        scores_BTV = network.head(features_BTD).float()
-    nats = torch.nn.functional.cross_entropy(
-        scores_BTV.flatten(0, 1), batch["targets"].flatten(), ignore_index=IGNORED, reduction="none"
-    )
-    return np.asarray(nats.view(batch.rows, -1).double().sum(dim=1).cpu().numpy())
 
 
 def items_of_steps(first_step: int, steps: int, *, rows: int, size: int, seed: int, purpose: str) -> np.ndarray:

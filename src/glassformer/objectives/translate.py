@@ -8,12 +8,11 @@ from dataclasses import replace
 from typing import Any, ClassVar, final
 
 import numpy as np
-import torch
 from pydantic import Field
-from torch import Tensor
 
 from glassformer.data.batches import Batch
-from glassformer.data.labels.label_batches import IGNORED, LengthGroups
+from glassformer.data.data_kinds import PreparedData
+from glassformer.data.labels.label_batches import LengthGroups
 from glassformer.data.pairs.pair_batches import (
     END,
     MARKS,
@@ -30,7 +29,6 @@ from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.two import TwoTokenizers, target_side
 from glassformer.evaluation.abstaining import Answer, AskOptions
 from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes, Units
-from glassformer.evaluation.token_losses import evaluating
 from glassformer.evaluation.translation_baselines import TRANSLATION_BASELINES, fit_translation_baselines
 from glassformer.evaluation.translation_metrics import TRANSLATION_METRICS, translation_outcomes
 from glassformer.foundation.config import fingerprint
@@ -38,10 +36,9 @@ from glassformer.foundation.metrics import LOSS, Metric
 from glassformer.generation.beams import BeamRule, Continuation
 from glassformer.generation.sampling import Sampling
 from glassformer.generation.translation import TranslationRule, translate
-from glassformer.model.losses import token_cross_entropy
-from glassformer.model.network import Network
-from glassformer.objectives.base import OBJECTIVES, Data, ObjectiveConfig
-from glassformer.objectives.source_and_target import shown_pairs, target_features
+from glassformer.model.network import Network, evaluating
+from glassformer.objectives.base import OBJECTIVES, ObjectiveConfig
+from glassformer.objectives.token_targets import row_nats, row_targets, shown_pairs
 
 COMPARED = 64
 """Pairs whose losses are compared with those given other sources."""
@@ -74,17 +71,12 @@ class TranslateConfig(ObjectiveConfig):
     def marks(self) -> tuple[str, ...]:
         return MARKS
 
-    def outputs(self, data: Data) -> int | None:
+    def outputs(self, data: PreparedData) -> int | None:
         return data.tokenizer.target.size if isinstance(data.tokenizer, TwoTokenizers) else None
 
-    def batches(self, data: Data, *, context: int, batch_size: int, seed: int) -> PairBatches:
+    def batches(self, data: PreparedData, *, context: int, batch_size: int, seed: int) -> PairBatches:
         pairs = encode_pairs(data.tokenizer, data.part("pairs").split("train"), context, training=True)
         return PairBatches(LengthGroups(pairs, batch_size=batch_size, seed=seed))
-
-    def loss(self, network: Network, batch: Batch, *, dropout_seed: Tensor | None, smoothing: float) -> Tensor:
-        features_BTD = target_features(network, batch, dropout_seed=dropout_seed)
-        outputs = network.dims.num_outputs
-        return token_cross_entropy(network.head, features_BTD, batch["targets"], outputs=outputs, smoothing=smoothing)
 
     def evaluate(self, network: Network, items: Any, tools: EvaluationTools) -> Outcomes:
         items.require_targets()
@@ -112,26 +104,15 @@ class TranslateConfig(ObjectiveConfig):
         """Nats and tokens of each target, and a note about cut ones."""
         pairs = encode_pairs(tools.tokenizer, items, tools.context)
         nats_N, tokens_N = np.zeros(len(pairs)), np.zeros(len(pairs))
-        device = tools.device or next(network.parameters()).device
 
         def measured(one: tuple[Any, Batch]) -> tuple[np.ndarray, ...]:
-            at, batch = one[0], one[1].to(device)
-            scores_BTV = network.head(target_features(network, batch)).float()
-            nats_BT = torch.nn.functional.cross_entropy(
-                scores_BTV.flatten(0, 1), batch["targets"].flatten(), ignore_index=IGNORED, reduction="none"
-            ).view(len(at), -1)
-            return np.asarray(at), nats_BT.double().sum(dim=1).cpu().numpy(), self.count_by_row(batch).cpu().numpy()
+            return np.asarray(one[0]), row_nats(network, one[1]), row_targets(one[1])
 
-        with evaluating(network), torch.no_grad():
-            for at, nats_B, tokens_B in tools.shared(pairs_in_order(pairs, tools.batch_size), measured):
-                tools.keep_going()
-                nats_N[at], tokens_N[at] = nats_B, tokens_B
-                tools.progress(len(at))
+        for at, nats_B, tokens_B in tools.shared(pairs_in_order(pairs, tools.batch_size), measured):
+            tools.keep_going()
+            nats_N[at], tokens_N[at] = nats_B, tokens_B
+            tools.progress(len(at))
         return Units(nats_N, tokens_N), pairs.note("cut")
-
-    @staticmethod
-    def count_by_row(batch: Batch) -> Tensor:
-        return (batch["targets"] != IGNORED).sum(dim=1)
 
     def translate(
         self,
@@ -183,7 +164,7 @@ class TranslateConfig(ObjectiveConfig):
             answers.append(Answer(source, text, chances[0], options.abstains(chances[0]), shown))
         return answers
 
-    def sample(self, network: Network, data: Data, tools: EvaluationTools) -> tuple[str, str]:
+    def sample(self, network: Network, data: PreparedData, tools: EvaluationTools) -> tuple[str, str]:
         part = data.part("pairs")
         name = "validation" if "validation" in part.names else "train"
         some = part.split(name).chosen(range(min(SHOWN, len(part.split(name)))))
@@ -193,10 +174,10 @@ class TranslateConfig(ObjectiveConfig):
         ]
         return "\n".join(lines), f"The first sources of {name}, their translations, and in brackets the references."
 
-    def fit_baselines(self, data: Data) -> dict[str, Baseline]:
+    def fit_baselines(self, data: PreparedData) -> dict[str, Baseline]:
         return fit_translation_baselines(data.part("pairs").split("train"))
 
-    def fitted_on(self, data: Data) -> str:
+    def fitted_on(self, data: PreparedData) -> str:
         return fingerprint([self.kind, data.part("pairs").split("train").fingerprint])
 
     def show(self, batch: Batch, tokenizer: Tokenizer) -> list[str]:

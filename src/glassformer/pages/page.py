@@ -101,6 +101,15 @@ class Verdict:
     sentence: str
     before: str = ""
 
+    @classmethod
+    def of(cls, name: str, verdict: str, sentence: str) -> Verdict:
+        """From a whole sentence, in which the name stands somewhere."""
+        escaped = re.escape(name)
+        found = re.search(rf"(?<!\S){escaped}(?= )|^{escaped}(?=:)", sentence)
+        if found is None:
+            return cls(name, verdict, sentence)
+        return cls(name, verdict, sentence[found.end() :].lstrip(), sentence[: found.start()].rstrip())
+
 
 @dataclass(frozen=True)
 class Verdicts:

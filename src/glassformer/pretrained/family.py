@@ -239,7 +239,7 @@ class Family:
 
     def _setting(self, name: str, settings: Settings, layer: int) -> Any:
         if name == WINDOW:
-            return _window(settings, layer)
+            return _window(settings, layer, self.defaults)
         if name == VALUES:
             return _values(settings.whole("n_layer", self.defaults["n_layer"]), layer)
         if name == PLACES:
@@ -295,6 +295,8 @@ class Family:
             written["sliding_window"] = next(filter(None, windows), None)
             if "layer_types" in self.defaults:
                 written["layer_types"] = ["sliding_attention" if each else "full_attention" for each in windows]
+            if "use_sliding_window" in self.defaults:
+                written["use_sliding_window"] = any(windows)
         if OUTPUT in captured:
             written |= {
                 "tie_word_embeddings": captured[OUTPUT] != "untied",
@@ -341,7 +343,7 @@ class Family:
             captured[WINDOW] = windows
             if "window_pattern" in self.defaults:
                 asked = Settings({"window_pattern": _pattern(windows), "sequence_len": config.context}, "")
-                if windows != [_window(asked, layer) for layer in range(len(windows))]:
+                if windows != [_window(asked, layer, {}) for layer in range(len(windows))]:
                     wrong.append("model.mixer.window is not a quarter of the context and none in the last layer")
             if len({each for each in windows if each}) > 1:
                 wrong.append("model.mixer.window has several lengths")
@@ -462,19 +464,26 @@ def _rope(settings: Settings, name: str, default: float) -> float:
     return settings.number(name, settings.number(older_name, default))
 
 
-def _window(settings: Settings, layer: int) -> int | None:
-    """The window of a layer; one that is as long as the context is none."""
+def _window(settings: Settings, layer: int, defaults: Mapping[str, Any]) -> int | None:
+    """The window of a layer; one that is as long as the context is none. A folder without ``layer_types`` (older ones) has them
+    in an order that its family fixes: those of its defaults in turns, or a window from layer ``max_window_layers`` on."""
     pattern = settings.values.get("window_pattern")
     if isinstance(pattern, str) and pattern:  # tiled over the layers; S: a quarter of the context in whole hundred and 28s
         context, last = settings.whole("sequence_len"), settings.values.get("n_layer", len(pattern)) - 1
         quarter = 1 - (-context // 4 // 128) * 128  # the token itself and so many before it
         return quarter if pattern[layer % len(pattern)] in "Ss" and layer != last and quarter < context else None
-    if settings.values.get("sliding_window") is None or not settings.flag("use_sliding_window", True):
-        return None
     kinds = settings.values.get("layer_types")
-    if isinstance(kinds, Sequence) and layer < len(kinds) and kinds[layer] == "full_attention":
+    if settings.values.get("sliding_window", defaults.get("sliding_window")) is None:
         return None
-    window = settings.whole("sliding_window")
+    if not settings.flag("use_sliding_window", bool(kinds) or defaults.get("use_sliding_window", True)):
+        return None
+    kinds = kinds or defaults.get("layer_types")
+    if isinstance(kinds, Sequence) and kinds[layer % len(kinds)] == "full_attention":
+        return None
+    whole_layers = settings.whole("max_window_layers", defaults.get("max_window_layers", 0), least=0)
+    if not kinds and "max_window_layers" in defaults and layer < whole_layers:
+        return None
+    window = settings.whole("sliding_window", defaults.get("sliding_window"))
     return None if window >= settings.whole("max_position_embeddings", window) else window
 
 

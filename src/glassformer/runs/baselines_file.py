@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -51,11 +51,16 @@ def save_baselines(run: RunDirectory, content: bytes) -> None:
     write_atomically(run.baselines_file, content)
 
 
-def load_arrays(run: RunDirectory) -> dict[str, dict[str, np.ndarray]] | None:
-    """Arrays by baseline; None where the run has none, or has them damaged: then they are refitted."""
-    return load_packed(run.baselines_file)
-
-
 def load_packed(file: Path) -> dict[str, dict[str, np.ndarray]] | None:
-    """What ``packed`` wrote to a file; None where there is none, or it is damaged."""
+    """Arrays by baseline; None where there is no file, or it is damaged: then they are fitted again."""
     return unpacked(read_bytes(file, most=MOST_BYTES)) if file.is_file() else None
+
+
+def texts_to_array(texts: Sequence[str], between: str = "\n") -> np.ndarray:
+    """Texts without ``between`` in them as one array of bytes."""
+    return np.frombuffer(between.join(texts).encode(), np.uint8)
+
+
+def texts_of_array(array: np.ndarray, between: str = "\n") -> list[str]:
+    """The inverse of ``texts_to_array``."""
+    return array.tobytes().decode().split(between)

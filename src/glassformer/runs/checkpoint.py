@@ -27,9 +27,8 @@ from glassformer.foundation.files import (
     read_json,
     read_json_object,
     refuse_links,
-    room_on_disk,
     sha256_of_file,
-    sync_folder,
+    whole_folder,
     write_atomically,
     write_json,
 )
@@ -57,28 +56,19 @@ def save_checkpoint(run: RunDirectory, checkpoint: Checkpoint) -> Path:
     refuse_links(target)
     if target.exists():
         return target  # same run, same step: identical content
-    draft = target.with_name(f".{target.name}.draft-{os.getpid()}")
     try:
-        with room_on_disk(target):
-            shutil.rmtree(draft, ignore_errors=True)
-            draft.mkdir(parents=True)
-            with ThreadPoolExecutor(2) as pool:  # writing, syncing and hashing release the GIL: one thread per file
-                parts = {MODEL: checkpoint.model, OPTIMIZER: checkpoint.optimizer}
-                writing = {name: pool.submit(_write_tensors, draft / name, tensors) for name, tensors in parts.items()}
-                write_json(draft / STATE, {"schema": SCHEMA, "step": checkpoint.step, **checkpoint.state})
-                checksums = {name: one.result() for name, one in writing.items()} | {STATE: sha256_of_file(draft / STATE)}
+        # writing, syncing and hashing release the GIL: one thread per file
+        with whole_folder(target) as draft, ThreadPoolExecutor(2) as pool:
+            parts = {MODEL: checkpoint.model, OPTIMIZER: checkpoint.optimizer}
+            writing = {name: pool.submit(_write_tensors, draft / name, tensors) for name, tensors in parts.items()}
+            write_json(draft / STATE, {"schema": SCHEMA, "step": checkpoint.step, **checkpoint.state})
+            checksums = {name: one.result() for name, one in writing.items()} | {STATE: sha256_of_file(draft / STATE)}
             write_json(draft / MANIFEST, {"schema": SCHEMA, "sha256": checksums})
-            os.rename(draft, target)
-            sync_folder(target.parent)
     except SafetensorError as error:  # safetensors hides the operating system's error number
-        shutil.rmtree(draft, ignore_errors=True)
         if "space" in str(error) or "File too large" in str(error) or "os error 28" in str(error):
             raise DiskFull(
                 f"No room to write {target}; the checkpoints before it are untouched.", reason="disk-full"
             ) from error
-        raise
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
         raise
     return target
 
@@ -212,27 +202,19 @@ def newest_good(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint | 
     return None
 
 
-def newest_for_inference(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint | None:
-    """The same for inference: the newest with intact weights, whatever its optimizer file."""
+def last_checkpoint(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint:
+    """The same for inference: the newest with intact weights, whatever its optimizer file; raises if the run has none."""
     steps = run.steps()
     for step in reversed(steps):
         try:
             return load_for_inference(run.checkpoint(step), warn)
         except DamagedCheckpoint as error:
             warn(_skipped(error, step, steps))
-    return None
+    raise RunError(f"{run.root} has no complete checkpoint yet; train it first.", reason="no-checkpoint")
 
 
 def _skipped(error: DamagedCheckpoint, step: int, steps: list[int]) -> str:
     return f"{error} {'There is no checkpoint before it.' if step == steps[0] else 'Using the checkpoint before it.'}"
-
-
-def last_checkpoint(run: RunDirectory, warn: Callable[[str], None]) -> Checkpoint:
-    """The same; raises if the run has none."""
-    found = newest_for_inference(run, warn)
-    if found is None:
-        raise RunError(f"{run.root} has no complete checkpoint yet; train it first.", reason="no-checkpoint")
-    return found
 
 
 def prune(run: RunDirectory, *, keep: int, also: set[int]) -> None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -88,6 +88,7 @@ class Facts:
     reason: str = ""
     num_outputs: int | None = None
     several: bool = False  # labels at once, a yes or no for each
+    weighted: bool = False  # by class: a batch of rare texts costs more
     lr: float | None = None
     overlap: float | None = None
     tainted: str | None = None
@@ -111,6 +112,7 @@ def diagnosis_of(run: RunDirectory) -> list[Finding]:
         reason=str(state.get("reason") or ""),
         num_outputs=environment.get("num_outputs"),
         several=(environment.get("data") or {}).get("target") == "several",
+        weighted=(recipe.get("data") or {}).get("class_weights", "none") != "none",
         lr=training.get("lr") if isinstance(training, dict) else None,
         overlap=environment.get("overlap"),
         tainted=environment.get("tainted"),
@@ -217,7 +219,7 @@ def _unstable(train: Sequence[tuple[int, float]], facts: Facts) -> Finding | Non
     guess = _uniform(outputs, facts) if outputs > 1 else 1.0
     scatter = float(np.median(np.abs(np.diff(values)))) / SCATTER / width**0.5
     most = ABOVE_START * max(start, guess) + 3.0 * scatter
-    if outputs == 1:  # squared errors of a few texts scatter widely
+    if outputs == 1 or facts.weighted:  # squared errors of a few texts scatter widely, and so do weights
         most = max(most, 2.0 * max(start, guess))
     if means.max() <= most:
         return None
@@ -270,7 +272,7 @@ def _one_class(records: Sequence[Mapping[str, Any]], facts: Facts) -> Finding | 
     if not evaluations or key not in evaluations[-1]:
         return None
     label = int(evaluations[-1][key])
-    since = next(one["step"] for one in reversed(evaluations) if key in one and not _continues(evaluations, one, key))
+    since = [one["step"] for one in takewhile(lambda one: key in one, reversed(evaluations))][-1]
     named = facts.label_names[label] if label < len(facts.label_names) else f"number {label}"
     return Finding(
         "one-class",
@@ -280,11 +282,6 @@ def _one_class(records: Sequence[Mapping[str, Any]], facts: Facts) -> Finding | 
         "model.context is cut. If the classes are very uneven, it needs more texts of the rare ones.",
         step=since,
     )
-
-
-def _continues(evaluations: Sequence[Mapping[str, Any]], one: Mapping[str, Any], key: str) -> bool:
-    """Whether the evaluation before ``one`` had collapsed too."""
-    return any(after is one and key in before for before, after in pairwise(evaluations))
 
 
 def _same_text(facts: Facts) -> Finding | None:

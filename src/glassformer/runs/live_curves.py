@@ -57,18 +57,15 @@ class Curves:
     def update(self) -> bool:
         """Reads appended lines; returns whether there were any."""
         with self._lock:
-            return self._read_appended()
-
-    def _read_appended(self) -> bool:
-        try:
-            stream = open_file(self.file)
-        except OSError:
-            changed = self._offset > 0
-            self._reset()
-            self.rewritten += changed
-            return changed
-        with stream:
-            return self._read_on(stream)
+            try:
+                stream = open_file(self.file)
+            except OSError:
+                changed = self._offset > 0
+                self._reset()
+                self.rewritten += changed
+                return changed
+            with stream:
+                return self._read_on(stream)
 
     def _read_on(self, stream: BinaryIO) -> bool:
         found = os.fstat(stream.fileno())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -78,7 +79,6 @@ class TestRefuses:
             (b"PK\x03\x04", "a zip archive"),
             (b"PAR1", "a Parquet file"),
             (b"\x80\x04\x95\x01", "a pickle, which is never read"),
-            ("ab".encode("utf-16"), "UTF-16 text"),
         ],
     )
     def test_what_is_no_text_by_its_name(self, tmp_path: Path, head: bytes, said: str) -> None:
@@ -118,6 +118,13 @@ class TestLosesNothing:
     def test_gzip_is_told_by_content(self, tmp_path: Path) -> None:
         file = write(tmp_path, gzip.compress(b"one\ntwo"), "no-ending")
         assert list(lines(file)) == [(1, b"one\n"), (2, b"two")]
+
+    @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+    @pytest.mark.parametrize("pack", [bytes, gzip.compress])
+    def test_utf_16_is_given_as_utf_8(self, pack: Callable[[bytes], bytes], encoding: str, tmp_path: Path) -> None:
+        file = write(tmp_path, pack("ein Ä\nzwei 戦\n".encode(encoding)))
+        assert list(lines(file)) == [(1, "ein Ä\n".encode()), (2, "zwei 戦\n".encode())]
+        assert list(pieces(file)) == [(1, "ein Ä\nzwei 戦\n")]
 
     def test_an_honest_archive_passes_the_ratio(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(readers, "UNPACKED_FREE", 1000)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from tests.refusals import refused
 
 from glassformer.data.reading import readers
-from glassformer.data.reading.tables import Column, Layout, cells, column_names, layout_of
+from glassformer.data.reading.tables import Column, cells, column_names
 from glassformer.foundation.errors import DataError
 
 
@@ -81,6 +80,18 @@ class TestCsv:
         assert rows(file, "csv", "text", bad.append) == [(2, "one")]
         assert [error.line for error in bad] == [3, 4]
 
+    def test_the_header_again_is_no_row(self, tmp_path: Path) -> None:
+        """Of files joined by hand, each with its own header."""
+        file = write(tmp_path, "who,text\nA,one\nwho,text\nB,two\n")
+        with refused(DataError, "header-again", "line 3"):
+            rows(file, "csv", "text")
+        assert rows(file, "csv", 2) == [(1, "text"), (2, "one"), (3, "text"), (4, "two")]
+        assert rows(write(tmp_path, "text\na\ntext\n"), "csv", None) == [(2, "a"), (3, "text")]  # it may well be a text
+
+    def test_a_bad_header_is_not_passed_over(self, tmp_path: Path) -> None:
+        with refused(DataError, "not-csv", "line 1"):
+            rows(write(tmp_path, '"who" is,text\nA,one\n'), "csv", "text", lambda error: None)
+
     def test_a_missing_and_a_double_column(self, tmp_path: Path) -> None:
         with refused(DataError, "no-text-column", "line 1", "Did you mean 'text'?", "who, text"):
             rows(write(tmp_path, "who,text\nA,b\n"), "csv", "txt")
@@ -134,91 +145,15 @@ class TestTsv:
         with refused(DataError, "other-number-of-columns", "line 2", "3 columns", "has 2"):
             rows(write(tmp_path, "0\tone\n1\ttwo\tthree\n"), "tsv", 2)
 
-    def test_quotes_in_a_tsv_file_get_a_remedy(self, tmp_path: Path) -> None:
-        file = write(tmp_path, 'text\tlabel\n"one\ntwo"\tx\n', "t.tsv")
-        with refused(DataError, "quoted-tsv", ".csv"):
-            rows(file, "tsv", "text")
 
-
-class TestLayout:
-    """Tables as spreadsheets write them: the separator and the encoding are found, not asked for."""
-
-    COLUMNS: ClassVar = {"text_column": "message", "label_column": "category"}
-
-    def rows(self, file: Path, kind: str = "csv") -> list[tuple[str, ...]]:
-        return [values for _, values in cells(file, kind, self.COLUMNS)]  # type: ignore[arg-type]
-
-    @pytest.mark.parametrize("delimiter", [";", "\t", "|", ","])
-    def test_the_separator(self, delimiter: str, tmp_path: Path) -> None:
-        file = tmp_path / "t.csv"
-        with file.open("w", newline="") as stream:
-            writer = csv.writer(stream, delimiter=delimiter)
-            writer.writerows([["id", "message", "category"], ["1", "late, and\nwet; a | b", "post"], ["2", 'a "dog"', "pets"]])
-        assert layout_of(file).delimiter == delimiter
-        assert self.rows(file) == [("late, and\nwet; a | b", "post"), ('a "dog"', "pets")]
-
-    @pytest.mark.parametrize("first", ["sep=;\r\n", '"sep=;"\n', "SEP=;\n"])
-    def test_a_line_that_names_the_separator_is_no_header(self, first: str, tmp_path: Path) -> None:
-        """Spreadsheets write and read it; the lines keep their numbers."""
-        file = write(tmp_path, f"{first}message;category\nlate, wet;post\n", "t.csv")
-        assert layout_of(file) == Layout(";", says_so=True)
-        assert column_names(file, "csv") == ["message", "category"]
-        assert list(cells(file, "csv", {"text_column": "message"})) == [(3, ("late, wet",))]
-
-    @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-    def test_utf_16_without_a_mark(self, encoding: str, tmp_path: Path) -> None:
-        file = write(tmp_path, "id,message,category\n1,größer,post\n".encode(encoding), "t.csv")
-        assert layout_of(file).encoding == encoding
-        assert self.rows(file) == [("größer", "post")]
-
-    def test_a_guessed_encoding_shows_a_word(self, tmp_path: Path) -> None:
-        """What an old Mac wrote cannot be told from Windows-1252 by a rule; a reader can."""
-        text = "id,message,category\n1,déjà vu café größer,post\n"
-        assert layout_of(write(tmp_path, text.encode("cp1252"), "w.csv")).word == "déjà"
-        mac = layout_of(write(tmp_path, text.encode("mac_roman"), "m.csv"))
-        assert mac.word not in (None, "déjà")
-        assert repr(mac.word) in str(mac.note("m.csv"))
-
-    def test_white_space_around_a_name(self, tmp_path: Path) -> None:
-        file = write(tmp_path, "id, message ,category \n1, late ,post\n", "t.csv")
-        assert self.rows(file) == [(" late ", "post")]
-        twins = write(tmp_path, "message , message\na,b\n", "u.csv")
-        with refused(DataError, "no-text-column"):
-            list(cells(twins, "csv", {"text_column": "message"}))
-
-    def test_lines_that_end_in_carriage_returns_alone(self, tmp_path: Path) -> None:
-        with refused(DataError, "not-csv", "carriage return"):
-            self.rows(write(tmp_path, "id,message,category\r1,late,post\r", "t.csv"))
-
-    def test_one_column_stays_one_column(self, tmp_path: Path) -> None:
-        file = tmp_path / "t.csv"
-        file.write_text("text\na; b\nc; d\n")
-        assert layout_of(file) == Layout()
-        assert [values for _, values in cells(file, "csv", {"text_column": None})] == [("a; b",), ("c; d",)]
-
-    @pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-8-sig", "utf-8"])
-    def test_the_encoding(self, encoding: str, tmp_path: Path) -> None:
-        file = tmp_path / "t.csv"
-        file.write_bytes("message;category\nschöne Grüße;naïve\n5 €;été\n".encode(encoding))
-        assert self.rows(file) == [("schöne Grüße", "naïve"), ("5 €", "été")]
-        assert layout_of(file).encoding == {"cp1252": "cp1252", "utf-16": "utf-16"}.get(encoding)
-        assert (layout_of(file).note("t.csv") or "").count(encoding) == (encoding in ("cp1252", "utf-16"))
-
-    def test_one_damaged_byte_is_no_encoding(self, tmp_path: Path) -> None:
-        file = tmp_path / "t.csv"
-        file.write_bytes("message,category\nGrüße,a\n".encode() + b"x\xffy,b\n")
-        with refused(DataError, "not-utf8", "line 3"):
-            self.rows(file)
-
-    def test_parquet(self, tmp_path: Path) -> None:
-        arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-        file = tmp_path / "t.parquet"
-        columns = {"id": [1, 2], "message": ["hello", "world, again"], "category": [3, 4]}
-        parquet.write_table(arrow.table(columns), file)
-        assert self.rows(file, "parquet") == [("hello", "3"), ("world, again", "4")]
-        assert column_names(file, "parquet") == ["id", "message", "category"]
-        with refused(DataError, "no-text-column"):
-            list(cells(file, "parquet", {"text_column": "massage"}))
-        file.write_bytes(b"PAR1 and nothing else")
-        with refused(DataError, "not-parquet"):
-            self.rows(file, "parquet")
+def test_parquet(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    file, columns = tmp_path / "t.parquet", {"text_column": "message", "label_column": "category"}
+    parquet.write_table(arrow.table({"id": [1, 2], "message": ["hello", "world, again"], "category": [3, 4]}), file)
+    assert [values for _, values in cells(file, "parquet", columns)] == [("hello", "3"), ("world, again", "4")]
+    assert column_names(file, "parquet") == ["id", "message", "category"]
+    with refused(DataError, "no-text-column"):
+        list(cells(file, "parquet", {"text_column": "massage"}))
+    file.write_bytes(b"PAR1 and nothing else")
+    with refused(DataError, "not-parquet"):
+        list(cells(file, "parquet", columns))

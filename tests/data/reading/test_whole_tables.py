@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from tests.refusals import refused
 
-from glassformer.data.reading.tables import Layout, WholeTable, table_writer
+from glassformer.data.reading.layouts import Layout
+from glassformer.data.reading.whole_tables import WholeTable, table_writer
 from glassformer.foundation.errors import DataError
 
 ROWS: list[dict[str, Any]] = [
@@ -19,10 +20,10 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-def write(file: Path, kind: Any, rows: list[dict[str, Any]], layout: Layout = Layout()) -> None:  # noqa: B008
-    with table_writer(file, kind, layout, list(rows[0])) as writer:
+def write(file: Path, kind: Any, rows: list[dict[str, Any]], layout: Layout | None = None) -> None:
+    with table_writer(file, kind, layout, list(rows[0])) as write_rows:
         for row in rows:
-            writer.write([row])
+            write_rows([row])
 
 
 @pytest.mark.parametrize(("kind", "size"), [("csv", 2), ("jsonl", 1), ("parquet", 2), ("csv", 5)])
@@ -42,7 +43,7 @@ def test_what_is_written_is_read(kind: Any, size: int, tmp_path: Path) -> None:
 def test_the_separator_stays_and_a_file_without_a_header_has_numbers(tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
     write(file, "csv", ROWS, Layout(";"))
-    assert WholeTable(file, "csv").layout.delimiter == ";"
+    assert WholeTable(file, "csv").layout == Layout(";")
     numbered = WholeTable(file, "csv", numbered=True)
     assert numbered.names == ["1", "2", "3"]
     assert next(numbered.pieces(1))[0] == {"1": "id", "2": "text", "3": "more"}
@@ -59,8 +60,8 @@ def test_a_packed_name_is_a_packed_file(kind: Any, tmp_path: Path) -> None:
 
 def test_a_table_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     def fails() -> None:
-        with table_writer(tmp_path / "t.csv", "csv", Layout(), ["a"]) as writer:
-            writer.write([{"a": 1}])
+        with table_writer(tmp_path / "t.csv", "csv", None, ["a"]) as write_rows:
+            write_rows([{"a": 1}])
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

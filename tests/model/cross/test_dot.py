@@ -9,7 +9,7 @@ from tests.refusals import refused
 from glassformer.foundation.errors import UsageError
 from glassformer.model.attention import attend, split_heads
 from glassformer.model.attention_context import AttentionContext, Memory
-from glassformer.model.cross.dot import DotCross, DotCrossConfig
+from glassformer.model.cross.dot import DotCross
 from glassformer.model.dims import Dims
 from glassformer.model.slots import Positions
 
@@ -71,7 +71,3 @@ def test_a_decoder_without_a_source_is_refused() -> None:
     cross, (x_BTD, _) = made(fused=True), inputs()
     with refused(UsageError, "no-source"):
         cross(x_BTD, AttentionContext(causal=True), Positions(), None)
-
-
-def test_it_counts_its_parameters() -> None:
-    assert DotCrossConfig().parameters(DIMS) == sum(p.numel() for p in made(fused=True).parameters())

@@ -17,5 +17,5 @@ def test_its_own_matrix(bias: bool, count: int) -> None:
     embedding = nn.Embedding(7, 3)
     head = UntiedConfig(bias=bias).build(DIMS, embedding)
     assert head.weight is not embedding.weight
-    assert UntiedConfig(bias=bias).parameters(DIMS) == sum(p.numel() for p in head.parameters()) == count
+    assert sum(p.numel() for p in head.parameters()) == count
     assert head(torch.randn(2, 5, 3)).shape == (2, 5, 7)

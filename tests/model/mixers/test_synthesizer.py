@@ -10,6 +10,7 @@ from glassformer.foundation.errors import ConfigError
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.config import ModelConfig
 from glassformer.model.dims import Dims
+from glassformer.model.mixers.dot import DotConfig
 from glassformer.model.mixers.synthesizer import Synthesizer, SynthesizerConfig
 from glassformer.model.slots import Positions
 
@@ -59,9 +60,9 @@ def test_scores_come_from_each_token_alone() -> None:
 def test_counts_what_the_public_code_counts() -> None:
     """3,323,392 with dot products and 3,076,988 with a shared B of context - 1 columns; ours has all columns."""
     dims = Dims(width=256, heads=8, layers=4, context=128, vocabulary=256)
-    saved = 2 * dims.linear_parameters(256, 256) - dims.linear_parameters(256, 256)
-    shared = SynthesizerConfig(shared=True).parameters(dims)
-    dot = dims.linear_parameters(256, 3 * 256)
+    built_parts = [config.build(dims) for config in (SynthesizerConfig(shared=True), DotConfig())]
+    shared, dot = (sum(one.numel() for one in part.parameters()) for part in built_parts)
+    saved = 256 * 256 + 256
     last_column = dims.head_width + 1
     assert 4 * (dot - (shared - last_column)) == 3_323_392 - 3_076_988
     assert dot - shared == saved - (32 * 128 + 128)

@@ -25,5 +25,4 @@ def test_by_hand() -> None:
 
 def test_no_shift_where_the_model_has_no_biases() -> None:
     bare = Dims(width=3, heads=1, layers=1, context=5, vocabulary=7, bias=False)
-    assert [name for name, _ in LayerConfig().build(bare).named_parameters()] == ["weight"]
-    assert (LayerConfig().parameters(bare), LayerConfig().parameters(DIMS)) == (3, 6)
+    assert {name: len(one) for name, one in LayerConfig().build(bare).named_parameters()} == {"weight": 3}

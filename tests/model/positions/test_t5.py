@@ -30,7 +30,6 @@ def test_bias_is_the_table_at_the_bucket() -> None:
     bias_BHTS = positions.bias(torch.tensor([[3]]), 4)
     assert bias_BHTS.shape == (1, 2, 1, 4)
     torch.testing.assert_close(bias_BHTS[0, :, 0].T, positions.table.weight[[3, 2, 1, 0]], rtol=0, atol=0)
-    assert T5Config(buckets=4, reach=3).parameters(dims) == 4 * 2
 
 
 def test_reach_within_the_single_distances_is_refused() -> None:

@@ -78,9 +78,6 @@ def test_a_feedforward_without_inner_width_is_refused():
         class NoInner(FeedforwardConfig):
             """Does nothing, and has no inner width."""
 
-            def parameters(self, dims):
-                return 0
-
             def flops(self, dims, batch, length):
                 return 0
 

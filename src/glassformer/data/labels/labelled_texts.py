@@ -1,4 +1,4 @@
-"""Labelled texts by split, with the set of labels, class balance, and notes; and texts to classify, without labels.
+"""Labelled texts by split, with the set of labels, class balance, and notes.
 
 A text has one label, several labels, or a number (``Target``). Labels are those of the training file; another one elsewhere
 raises with its file and line. The validation share is drawn by ``data.split.seed`` alone, so every training seed sees the same
@@ -40,14 +40,14 @@ from glassformer.data.reading.corpus import (
     read,
     read_rows,
 )
+from glassformer.data.reading.layouts import DELIMITERS
 from glassformer.data.reading.named_sets import LabelSources
-from glassformer.data.reading.readers import given_texts, text_per_line
 from glassformer.data.reading.sources import cached_rows, find_label_sources, find_sources, fingerprint_of, source_at
 from glassformer.data.reading.splits import SplitRows, draw_splits_by_class
 from glassformer.data.reading.tables import BETWEEN, DEFAULTS, cells
 from glassformer.data.tokenizers.base import Tokenizer, TokenizerConfig
 from glassformer.foundation.config import fingerprint
-from glassformer.foundation.errors import ConfigError, DataError, UsageError
+from glassformer.foundation.errors import DataError
 from glassformer.foundation.seeds import derive_seed
 
 UNLABELLED = -1
@@ -189,7 +189,7 @@ class Labels(SplitRows[Row, LabelledTexts]):
 
     def _source_at(self, path: str | Path) -> LabelSource:
         """With the same columns as the recipe's data, and labels that are known."""
-        return _source_like(self._sources.train, path, self._data)
+        return source_like(self._sources.train, path, self._data)
 
     def _drawn(self, rows: Sequence[Row], shares: SplitConfig) -> np.ndarray:
         self._values = _known_labels(rows, self._sources.train)
@@ -200,7 +200,7 @@ class Labels(SplitRows[Row, LabelledTexts]):
 
     def _items(self, name: str, rows: Sequence[Row]) -> LabelledTexts:
         rows = self._few(rows) if name == "train" else rows
-        texts = _texts_of_rows(name, rows, self._values, self.label_names, self.target, self.scale)
+        texts = texts_of_rows(name, rows, self._values, self.label_names, self.target, self.scale)
         hashes_N = np.fromiter((hash(normalised(texts.text_of(at))) for at in range(len(texts))), np.int64, len(texts))
         if name != "train":
             return replace(texts, seen=np.isin(hashes_N, self._trained_on))
@@ -280,7 +280,7 @@ class Labels(SplitRows[Row, LabelledTexts]):
     def notes(self) -> list[str]:
         """Notes: class balance of every open split, duplicates, skipped lines."""
         found = [f"{name}: {split.balance()}." for name, split in self._splits.items()]
-        found += layout_notes(self._sources.train)
+        found += [note for source in (self._sources.train, self._sources.validation) if source for note in layout_notes(source)]
         for name, count in zip(self.label_names, self._splits["train"].counts):
             if not count:  # numbers have one name and all texts
                 found.append(
@@ -310,7 +310,9 @@ class Labels(SplitRows[Row, LabelledTexts]):
                     f"{self._splits['train'].ids[here]} ({similarity:.0%})."
                 )
         if self.target != "number":
-            found += self._doubtful_labels()
+            found += [*self._doubtful_labels(), *self._swallowed_rows()]
+        if self.target == "class":
+            found += self._several_in_one()
         if self.target == "class" and len(self._values) > MOST_RATINGS and all(map(_is_number, self._values)):
             found.append(
                 f"The {len(self._values)} labels are all numbers; objective: labels does not know their order or distance. "
@@ -340,6 +342,32 @@ class Labels(SplitRows[Row, LabelledTexts]):
         ]
         return found
 
+    def _several_in_one(self) -> list[str]:
+        """Labels that are made of others: the same parts in many combinations."""
+        for sign in (";", "|", ","):
+            joined = [value for value in self._values if sign in value]
+            parts = {part.strip() for value in self._values for part in value.split(sign)}
+            if 2 * len(joined) >= len(self._values) and len(parts) < len(self._values):
+                return [
+                    f"Labels such as {joined[0]!r} look like several in one cell, and are learned as one class each; "
+                    f"objective=multilabel with data.label_separator={sign!r} learns each of the {len(parts)} by itself."
+                ]
+        return []
+
+    def _swallowed_rows(self) -> list[str]:
+        """Texts with lines that end or begin like a row of the table, as between a quote left open and the next one."""
+        ends = tuple(between + label for label in self._values for between in DELIMITERS)
+        begins = tuple(label + between for label in self._values for between in DELIMITERS)
+        found = []
+        for split in self._splits.values():
+            for at, text in enumerate(split.texts):
+                lines = text.split("\n")
+                if any(line.endswith(ends) for line in lines[:-1]) or any(line.startswith(begins) for line in lines[1:]):
+                    found.append(split.ids[at])
+        if not found:
+            return []
+        return [f"{len(found)} texts hold what look like rows of the table, for example {found[0]}: is a quote left open?"]
+
     @property
     def record(self) -> dict[str, Any]:
         """With the labels, and how many texts each has."""
@@ -366,137 +394,7 @@ def load_labels(
     return part
 
 
-def load_multilabel(data: DataConfig, tokenizer: TokenizerConfig | Tokenizer, **more: Any) -> Labels:
-    """``load_labels`` for texts with any number of labels."""
-    return load_labels(data, tokenizer, **more, target="several")
-
-
-def load_numbers(data: DataConfig, tokenizer: TokenizerConfig | Tokenizer, **more: Any) -> Labels:
-    """``load_labels`` for texts with a number."""
-    return load_labels(data, tokenizer, **more, target="number")
-
-
-def texts_of_file(
-    tokenizer: Tokenizer, path: Path | str, reading: DataConfig, *, record: Mapping[str, Any] | None = None
-) -> LabelledTexts:
-    """A user's file, with the labels in the run's record; training texts among them are marked as seen."""
-    known = _record_of_labels(record)
-    target: Target = (known or {}).get("target", "class")
-    try:
-        return Labels(reading, expect=known, target=target).file(path)
-    except (DataError, ConfigError):  # ConfigError: an imported classifier has no training data
-        if known is None or _training_files_exist(reading):
-            raise
-    rows = list(read_rows(_source_like(LabelSource("", (), **_columns(known["reading"]), target=target), path, reading)))
-    if not rows:
-        raise DataError("there are no rows in it; give at least one labelled text.", file=path, reason="no-rows")
-    return _texts_of_rows(str(path), rows, *_known(known))
-
-
-def texts_to_ask(
-    tokenizer: Tokenizer, path: Path | str, reading: DataConfig, *, record: Mapping[str, Any] | None = None
-) -> LabelledTexts:
-    """Reads a file of texts with or without labels: a table with the recipe's columns, or one text per line."""
-    known = _record_of_labels(record) or {}
-    labels: Mapping[str, str] = known.get("labels", {})
-    like = LabelSource(
-        "", (), **{**_columns(vars(reading)), **_columns(known.get("reading", {}))}, target=known.get("target", "class")
-    )
-    source = _source_like(like, path, reading, labelled=False)
-    if format_by_name(source.files[0]) == "text" and like.pair_column is None:
-        if like.format == "label-text" and _begins_with_labels(source, {*labels, *labels.values()}):
-            return texts_of_file(tokenizer, path, reading, record=record)
-        return unlabelled_texts(
-            Path(path).name,
-            [text for file in source.files for text in text_per_line(file)],
-            tuple(labels.values()),
-            scale=_scale(known),
-        )
-    try:
-        return texts_of_file(tokenizer, path, reading, record=record)
-    except DataError as error:
-        if error.reason != "no-label-column":
-            raise
-    rows = list(read_rows(source))
-    if not rows:
-        raise DataError("there are no rows in it; give at least one text.", file=path, reason="no-rows")
-    return _texts_of_rows(str(path), rows, *_known(known))
-
-
-def texts_given(
-    tokenizer: Tokenizer,
-    texts: str | Sequence[str],
-    *,
-    pairs: str | Sequence[str] | None = None,
-    record: Mapping[str, Any] | None = None,
-) -> LabelledTexts:
-    """Texts to classify, given as strings; ``pairs``: the second texts."""
-    known = _record_of_labels(record) or {}
-    reads_pairs = known.get("reading", {}).get("pair_column") is not None
-    if known and reads_pairs and pairs is None:
-        raise UsageError(
-            "This run needs pairs of texts, but got one text: `glassformer ask RUN TEXT --pair TEXT` takes a pair, and "
-            "evaluate --data FILE a table of pairs; look, evaluate --text and the page take single texts only.",
-            reason="pair-missing",
-        )
-    if known and not reads_pairs and pairs is not None:
-        raise UsageError("This run takes one text; drop --pair.", reason="pair-not-read")
-    seconds = [pairs] if isinstance(pairs, str) else pairs
-    names = tuple(known.get("labels", {}).values())
-    return unlabelled_texts("text", [texts] if isinstance(texts, str) else texts, names, seconds, scale=_scale(known))
-
-
-def unlabelled_texts(
-    name: str,
-    texts: Sequence[str],
-    label_names: Sequence[str],
-    pairs: Sequence[str] | None = None,
-    *,
-    scale: tuple[float, float] | None = None,
-) -> LabelledTexts:
-    """Texts given as strings, without labels."""
-    given_texts([*texts, *(pairs or ())])
-    if pairs is not None and len(pairs) != len(texts):
-        rule = f"There are {len(texts)} texts and {len(pairs)} second texts; give one for each."
-        raise UsageError(rule, reason="pair-missing")
-    ids = tuple(f"{name}:{number + 1}" for number in range(len(texts)))
-    labels = np.full(len(texts), UNLABELLED if scale is None else np.nan)
-    seconds = None if pairs is None else tuple(pairs)
-    return LabelledTexts(name, tuple(texts), seconds, labels, ids, tuple(label_names), scale=scale)
-
-
-def _begins_with_labels(source: LabelSource, labels: set[str]) -> bool:
-    """Whether each line is a known label and a text, as in the training file."""
-    try:
-        return all(row.label in labels for row in read_rows(replace(source, labelled=True)))
-    except DataError:
-        return False
-
-
-def _training_files_exist(reading: DataConfig) -> bool:
-    try:
-        find_label_sources(reading)
-    except (DataError, ConfigError):
-        return False
-    return True
-
-
-def _record_of_labels(record: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The labelled part in the record of a run's data."""
-    return record if record is None or "labels" in record else record.get("parts", {}).get("labels")
-
-
-def _scale(record: Mapping[str, Any]) -> tuple[float, float] | None:
-    return (float(scale[0]), float(scale[1])) if (scale := record.get("scale")) else None
-
-
-def _known(record: Mapping[str, Any]) -> tuple[list[str], tuple[str, ...], Target, tuple[float, float] | None]:
-    """What the record of a run says about its labels: as the file spells them, as they are shown, their kind and scale."""
-    labels = record.get("labels", {})
-    return list(labels), tuple(labels.values()), record.get("target", "class"), _scale(record)
-
-
-def _columns(values: Mapping[str, Any]) -> dict[str, Any]:
+def columns_of(values: Mapping[str, Any]) -> dict[str, Any]:
     """How rows are read, from a record or a recipe's ``data``; columns of labels as a tuple."""
     found = {key: values[key] for key in COLUMNS if values.get(key) is not None}
     if "label_separator" in values and values["label_separator"] is not None:
@@ -506,10 +404,10 @@ def _columns(values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _source_like(like: LabelSource, path: str | Path, reading: DataConfig, *, labelled: bool = True) -> LabelSource:
+def source_like(like: LabelSource, path: str | Path, reading: DataConfig, *, labelled: bool = True) -> LabelSource:
     """Files at ``path`` with the columns of ``like``, or with default column names in another format."""
     files = source_at(str(path), reading).files
-    columns = _columns(vars(like))
+    columns = columns_of(vars(like))
     kind = format_by_name(files[0])
     known = like.format or (format_by_name(like.files[0]) if like.files else None)
     if kind not in ("text", known) and not _has_columns(files[0], kind, like):
@@ -527,7 +425,7 @@ def _has_columns(file: Path, kind: FormatKind, like: LabelSource) -> bool:
         return False
 
 
-def _texts_of_rows(
+def texts_of_rows(
     name: str,
     rows: Sequence[Row],
     values: Sequence[str],

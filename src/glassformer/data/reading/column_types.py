@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.data.config import FormatKind
-from glassformer.data.reading.tables import column_names, records_of
+from glassformer.data.reading.tables import column_names, rows_of
 from glassformer.foundation.errors import DataError
 
 ROWS = 1000
@@ -28,11 +28,10 @@ _KINDS = {  # the first that all cells of a column match
 def column_types(file: Path, kind: FormatKind) -> dict[str, str]:
     """By column, what it holds."""
     header = column_names(file, kind)
-    begins = 1 if kind in ("csv", "tsv") else 0
-    rows = [row for _, row in islice(records_of(file, kind), begins, ROWS + begins) if not isinstance(row, DataError)]
+    rows = [row for _, row in islice(rows_of(file, kind, headed=True), ROWS) if not isinstance(row, DataError)]
     found = {}
     for at, name in enumerate(header):
-        values = [row.get(name) if isinstance(row, dict) else row[at] if at < len(row) else None for row in rows]
+        values = [row.get(name) if isinstance(row, dict) else row[at] for row in rows]
         found[f"{name} (column {at + 1})" if header.count(name) > 1 else name.strip()] = _type_of(values)
     return found
 

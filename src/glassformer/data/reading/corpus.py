@@ -17,8 +17,9 @@ from sys import intern
 from typing import Literal, NamedTuple
 
 from glassformer.data.config import DocumentKind, FormatKind
+from glassformer.data.reading.layouts import layout_of
 from glassformer.data.reading.readers import lines, pieces, require_size, to_text
-from glassformer.data.reading.tables import BETWEEN, Column, cells, layout_of, raise_error
+from glassformer.data.reading.tables import BETWEEN, Column, cells, raise_error
 from glassformer.foundation.errors import DataError
 
 _ENDINGS: dict[str, FormatKind] = {
@@ -141,6 +142,14 @@ class Skipped:
         if len(self.examples) < 5:
             self.examples.append(str(error))
 
+    @property
+    def notes(self) -> list[str]:
+        """A sentence, where lines were left out."""
+        if not self.count:
+            return []
+        lines = "1 bad line was" if self.count == 1 else f"{self.count:,} bad lines were"
+        return [f"{lines} left out, as data.bad_lines: skip allows. First: {' | '.join(self.examples)}"]
+
 
 def format_by_name(file: Path) -> FormatKind:
     """The format by file extension (without ``.gz``); plain text if unknown."""
@@ -149,9 +158,13 @@ def format_by_name(file: Path) -> FormatKind:
 
 
 def layout_notes(source: Source | LabelSource) -> list[str]:
-    """Which separators and encodings were found in csv files, where they are not the usual ones."""
-    tables = [file for file in source.files if (source.format or format_by_name(file)) == "csv"]
-    return [note for file in tables if (note := layout_of(file).note(file.name)) is not None]
+    """Which separators, quotes and encodings were found in csv and tsv files, where they are not the usual ones."""
+    found = []
+    for file in source.files:
+        kind = source.format or format_by_name(file)
+        if kind in ("csv", "tsv"):
+            found.append(layout_of(file, kind).note(file.name, kind))
+    return [note for note in found if note is not None]
 
 
 def read(source: Source, skipped: Skipped | None = None) -> Iterator[Document]:

@@ -1,7 +1,7 @@
 """Files -> validated text, in chunks of bounded size.
 
-Opens plain and gzipped files; yields lines or larger chunks. Refuses NUL bytes, invalid UTF-8, endless lines and gzip bombs,
-naming the file, the line and the remedy.
+Opens plain and gzipped files in UTF-8 or UTF-16; yields lines or larger chunks, in UTF-8. Refuses NUL bytes, invalid UTF-8,
+endless lines and gzip bombs, naming the file, the line and the remedy.
 """
 
 from __future__ import annotations
@@ -37,10 +37,9 @@ _NOT_TEXT = {
     b"\xfd7zXZ": "compressed with xz; unpack it first (only gzip is read directly)",
     b"\x28\xb5\x2f\xfd": "compressed with zstd; unpack it first (only gzip is read directly)",
     b"\x80\x04\x95": "a pickle, which is never read",
-    b"\xff\xfe": "UTF-16 text; convert it to UTF-8 first, for example with iconv -f UTF-16 -t UTF-8",
-    b"\xfe\xff": "UTF-16 text; convert it to UTF-8 first, for example with iconv -f UTF-16 -t UTF-8",
 }
 _GZIP = b"\x1f\x8b"
+_HEAD = 1 << 12  # bytes in which UTF-16 is looked for
 
 
 class _Unpacked(io.RawIOBase):
@@ -77,11 +76,11 @@ class _Unpacked(io.RawIOBase):
         return len(data)
 
 
-class _Recoded(io.RawIOBase):
+class Recoded(io.RawIOBase):
     """The text of a file in another encoding, as UTF-8."""
 
-    def __init__(self, raw: BinaryIO, encoding: str, file: Path) -> None:
-        self._raw, self._file, self._encoding = raw, file, encoding
+    def __init__(self, raw: Any, encoding: str, file: Path) -> None:
+        self._raw, self._file, self.encoding = raw, file, encoding
         self._decoder = codecs.getincrementaldecoder(encoding)()
         self._left = b""
 
@@ -96,7 +95,7 @@ class _Recoded(io.RawIOBase):
                 self._left = self._decoder.decode(data, final=not data).encode()
             except UnicodeError as error:
                 raise DataError(
-                    f"is not valid {self._encoding} ({error}); convert the file to UTF-8.", file=self._file, reason="not-utf8"
+                    f"is not valid {self.encoding} ({error}); convert the file to UTF-8.", file=self._file, reason="not-utf8"
                 ) from None
             if not data:
                 break
@@ -105,10 +104,20 @@ class _Recoded(io.RawIOBase):
         return size
 
 
+def _utf_16(head: bytes) -> str | None:
+    """Which UTF-16 this is, if it is: by its mark; without one, text that is mostly ASCII has a zero in every other byte."""
+    if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return "utf-16"
+    pairs = len(head) // 2
+    for name, zeros, others in (("utf-16-le", head[1::2], head[::2]), ("utf-16-be", head[::2], head[1::2])):
+        if pairs and zeros.count(0) >= 0.5 * pairs and not others.count(0):
+            return name
+    return None
+
+
 @contextmanager
-def open_bytes(file: Path, *, encoding: str | None = None) -> Iterator[BinaryIO]:
-    """The bytes of a file, unpacked if gzipped (by content, not by name). ``encoding``: what they are, if it is not UTF-8; they
-    are given in UTF-8."""
+def open_bytes(file: Path) -> Iterator[BinaryIO]:
+    """The bytes of a file, unpacked if gzipped (by content, not by name), and in UTF-8 if they are UTF-16."""
     try:
         if not stat.S_ISREG(file.stat().st_mode):
             raise DataError(
@@ -124,16 +133,14 @@ def open_bytes(file: Path, *, encoding: str | None = None) -> Iterator[BinaryIO]
     with raw:
         head = raw.peek(8)[:8]
         for magic, what in _NOT_TEXT.items():
-            if head.startswith(magic) and not (encoding and encoding.startswith("utf-16")):
+            if head.startswith(magic):
                 raise DataError(f"is {what}.", file=file, reason="not-text-file")
+        stream: Any = raw
         if head.startswith(_GZIP):
-            with io.BufferedReader(_Unpacked(raw, file), PIECE_BYTES) as unpacked:
-                yield unpacked
-        elif encoding is not None:
-            with io.BufferedReader(_Recoded(raw, encoding, file), PIECE_BYTES) as recoded:
-                yield recoded
-        else:
-            yield raw
+            stream = io.BufferedReader(_Unpacked(raw, file), PIECE_BYTES)
+        if (encoding := _utf_16(stream.peek(_HEAD)[:_HEAD])) is not None:
+            stream = io.BufferedReader(Recoded(stream, encoding, file), PIECE_BYTES)
+        yield stream
 
 
 def to_text(data: bytes, file: Path | str, line: int) -> str:
@@ -154,9 +161,9 @@ def to_text(data: bytes, file: Path | str, line: int) -> str:
         ) from None
 
 
-def lines(file: Path, *, encoding: str | None = None) -> Iterator[tuple[int, bytes]]:
+def lines(file: Path) -> Iterator[tuple[int, bytes]]:
     """(number from 1, bytes with the newline) of each line; a byte-order mark at the start is dropped."""
-    with open_bytes(file, encoding=encoding) as stream:
+    with open_bytes(file) as stream:
         number = 0
         while line := stream.readline(MAX_DOCUMENT + 1):
             number += 1
@@ -214,23 +221,13 @@ def pieces(file: Path) -> Iterator[tuple[int, str]]:
         while data:
             following = stream.read(PIECE_BYTES)
             data = rest + data
-            whole = _whole_characters(data) if following else len(data)
+            whole = codecs.utf_8_decode(data, "replace", not following)[1]  # bytes up to the end of the last whole character
             text = left + to_text(data[:whole], file, line + left.count("\n"))
             cut = cut_between_words(text) if following else len(text)
             if cut:
                 yield line, text[:cut]
             line += text.count("\n", 0, cut)
             left, rest, data = text[cut:], data[whole:], following
-
-
-def _whole_characters(data: bytes) -> int:
-    """How many bytes of ``data`` end on a character boundary (at most 3 fewer than all)."""
-    for back in range(1, min(4, len(data)) + 1):
-        byte = data[-back]
-        if byte & 0xC0 != 0x80:  # the first byte of a character, or ASCII
-            needs = 1 if byte < 0x80 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-            return len(data) if needs <= back else len(data) - back
-    return len(data)
 
 
 def cut_between_words(text: str, reach: int = 4096) -> int:

@@ -107,6 +107,27 @@ def require_split(name: str, known: Sequence[str]) -> None:
         )
 
 
+def refuse_changed(before: Mapping[str, str], now: Mapping[str, str], what: str, file: str) -> None:
+    """Raises unless the files are those of ``before``, where a run recorded them. Both: the sha256 of each split with files."""
+    for name, sha256 in now.items():
+        if name in before and sha256 != before[name]:
+            raise DataError(
+                f"the {name} {what} changed since the run began: the sha256 is {sha256[:12]}, and it was {before[name][:12]}. "
+                "Restore the old file, or start a new run.",
+                file=file,
+                reason="text-changed",
+            )
+    for split in SPLITS[1:] if before else ():
+        had, has = (any(name.startswith(split) for name in names) for names in (before, now))
+        if had != has:
+            raise DataError(
+                f"the run began {'with' if had else 'without'} separate {split} {what}, so the training {what} would now be "
+                f"split differently. {'Name it again' if had else f'Leave data.{split} out'}, or start a new run.",
+                file=file,
+                reason="text-missing",
+            )
+
+
 def draw_splits(count: int, split: SplitConfig) -> np.ndarray:
     """uint8 [count]: the split of each document, as an index into SPLITS. Each split gets at least one document."""
     order = np.random.default_rng(derive_seed(split.seed, "split")).permutation(np.arange(count, dtype=np.uint32))
@@ -162,7 +183,7 @@ class SplitRows(ABC, Generic[R, T]):
         several = self._names_tests(found)
         self._tests = {f"test:{name}" if several else "test": source for name, source in found.tests.items()}
         self._fingerprints = {name: fingerprint_of(one) for name, one in {"train": found.train, **own, **self._tests}.items()}
-        self._refuse_others(before)
+        refuse_changed(before, self._fingerprints, self.what, found.train.name)
         self._skipped = Skipped()
         self._splits = self._train_and_validation()
 
@@ -191,26 +212,6 @@ class SplitRows(ABC, Generic[R, T]):
     def _drawn(self, rows: Sequence[R], shares: SplitConfig) -> np.ndarray:
         """The split of each row, as an index into SPLITS."""
         return draw_splits(len(rows), shares)
-
-    def _refuse_others(self, before: Mapping[str, str]) -> None:
-        """Raises unless the files are those of ``before``, where a run recorded them."""
-        file = self._sources.train.name
-        for name, sha256 in self._fingerprints.items():
-            if name in before and sha256 != before[name]:
-                raise DataError(
-                    f"the {name} {self.what} changed since the run began: their sha256 is {sha256[:12]}, and it was "
-                    f"{before[name][:12]}. Restore the old file, or start a new run.",
-                    file=file,
-                    reason="text-changed",
-                )
-        for split, own in (("validation", self._sources.validation), ("test", self._sources.tests)):
-            if before and any(name.startswith(split) for name in before) != bool(own):
-                raise DataError(
-                    f"the run began {'without' if own else 'with'} separate {split} {self.what}, so they would now be split "
-                    f"differently. {f'Leave data.{split} out' if own else 'Name them again'}, or start a new run.",
-                    file=file,
-                    reason="text-missing",
-                )
 
     def _train_and_validation(self) -> dict[str, T]:
         found = self._sources
@@ -268,8 +269,7 @@ class SplitRows(ABC, Generic[R, T]):
     @property
     def notes(self) -> list[str]:
         """Lines that were left out."""
-        skipped = self._skipped
-        return [f"{skipped.count} bad lines were left out, the first: {skipped.examples[0]}"] if skipped.count else []
+        return self._skipped.notes
 
     @property
     def record(self) -> dict[str, Any]:

@@ -38,9 +38,6 @@ class LayerScaleConfig(BlockConfig):
     def build(self, dims: Dims, make: LayerParts) -> LayerScaleBlock:
         return LayerScaleBlock(dims, make, self.numbers(dims), self.initial)
 
-    def parameters(self, dims: Dims) -> int:
-        return 2 * self.numbers(dims)
-
 
 @final
 class LayerScaleBlock(Block):

@@ -37,9 +37,6 @@ class SphereConfig(BlockConfig):
     def build(self, dims: Dims, make: LayerParts) -> SphereBlock:
         return SphereBlock(dims, make, self.initial)
 
-    def parameters(self, dims: Dims) -> int:
-        return 2 * dims.width
-
 
 @final
 class SphereBlock(Block):

@@ -32,11 +32,6 @@ class DotCrossConfig(CrossConfig):
     def build(self, dims: Dims) -> DotCross:
         return DotCross(dims, fused=self.fused, scale=self.scale)
 
-    def parameters(self, dims: Dims) -> int:
-        return dims.linear_parameters(dims.width, dims.attention_width) + dims.linear_parameters(
-            dims.width, 2 * dims.attention_width
-        )
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         projections = matmul_flops(batch * length, dims.width, 3 * dims.attention_width)
         return projections + 2 * matmul_flops(batch, length, length, dims.attention_width)

@@ -29,9 +29,6 @@ class FactorisedConfig(EmbeddingConfig):
     def build(self, dims: Dims) -> nn.Embedding:
         return FactorisedEmbedding(dims, self.rank)
 
-    def parameters(self, dims: Dims) -> int:
-        return dims.vocabulary * self.rank + self.rank * dims.width
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         return matmul_flops(batch * length, self.rank, dims.width)
 

@@ -35,9 +35,6 @@ class NgramsConfig(EmbeddingConfig):
     def build(self, dims: Dims) -> nn.Embedding:
         return NgramEmbedding(dims, self.rows, self.length)
 
-    def parameters(self, dims: Dims) -> int:
-        return (dims.vocabulary + self.rows) * dims.width
-
 
 @final
 class NgramEmbedding(ContextEmbedding):

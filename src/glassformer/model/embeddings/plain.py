@@ -27,9 +27,6 @@ class PlainConfig(EmbeddingConfig):
         factor = math.sqrt(dims.width) if self.scale == "sqrt" else self.scale
         return Embedding(dims.vocabulary, dims.width) if factor == 1.0 else ScaledEmbedding(dims, factor)
 
-    def parameters(self, dims: Dims) -> int:
-        return dims.vocabulary * dims.width
-
 
 @final
 class ScaledEmbedding(nn.Embedding):

@@ -43,9 +43,6 @@ class SmearConfig(EmbeddingConfig):
     def build(self, dims: Dims) -> nn.Embedding:
         return SmearEmbedding(dims, self)
 
-    def parameters(self, dims: Dims) -> int:
-        return dims.vocabulary * dims.width + self.channels + 1
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         return matmul_flops(batch * length, self.channels, 1)
 

@@ -35,11 +35,6 @@ class ChannelMixConfig(FeedforwardConfig):
     def build(self, dims: Dims) -> ChannelMix:
         return ChannelMix(dims, self.inner_width(dims))
 
-    def parameters(self, dims: Dims) -> int:
-        inner, width = self.inner_width(dims), dims.width
-        matrices = dims.linear_parameters(width, inner) + dims.linear_parameters(inner, width)
-        return matrices + dims.linear_parameters(width, width) + 2 * width
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         rows, inner = batch * length, self.inner_width(dims)
         return 2 * matmul_flops(rows, dims.width, inner) + matmul_flops(rows, dims.width, dims.width)

@@ -38,11 +38,6 @@ class ConvolvedConfig(FeedforwardConfig):
     def build(self, dims: Dims) -> Convolved:
         return Convolved(dims, self.inner_width(dims), self.kernel)
 
-    def parameters(self, dims: Dims) -> int:
-        inner = self.inner_width(dims)
-        matrices = dims.linear_parameters(dims.width, inner) + dims.linear_parameters(inner, dims.width)
-        return matrices + self.kernel * dims.width
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         return 2 * matmul_flops(batch * length, dims.width, self.inner_width(dims))
 

@@ -36,9 +36,6 @@ class ExpertsSettings(FeedforwardConfig):
     def inner_width(self, dims: Dims) -> int:
         return self.inner or max(1, round(self.expansion * dims.width))
 
-    def parameters(self, dims: Dims) -> int:
-        return dims.width * self.experts + 3 * self.experts * dims.width * self.inner_width(dims)
-
 
 @FEEDFORWARDS.variant("experts")
 @final

@@ -32,10 +32,6 @@ class GatedConfig(FeedforwardConfig):
     def build(self, dims: Dims) -> Gated:
         return Gated(dims, self.inner_width(dims), activation=self.activation)
 
-    def parameters(self, dims: Dims) -> int:
-        inner = self.inner_width(dims)
-        return dims.linear_parameters(dims.width, 2 * inner) + dims.linear_parameters(inner, dims.width)
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         return 3 * matmul_flops(batch * length, dims.width, self.inner_width(dims))
 

@@ -27,10 +27,6 @@ class MLPConfig(FeedforwardConfig):
     def build(self, dims: Dims) -> MLP:
         return MLP(dims, self.inner_width(dims), activation=type(self).activation)
 
-    def parameters(self, dims: Dims) -> int:
-        inner = self.inner_width(dims)
-        return dims.linear_parameters(dims.width, inner) + dims.linear_parameters(inner, dims.width)
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         return 2 * matmul_flops(batch * length, dims.width, self.inner_width(dims))
 

@@ -58,9 +58,6 @@ class ClassifierConfig(HeadConfig):
         """The widths from the pooled vector to the scores."""
         return [dims.width, *self.hidden, dims.num_outputs]
 
-    def parameters(self, dims: Dims) -> int:
-        return sum((inputs + 1) * outputs for inputs, outputs in itertools.pairwise(self.sizes(dims)))
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         return sum(matmul_flops(batch, inputs, outputs) for inputs, outputs in itertools.pairwise(self.sizes(dims)))
 

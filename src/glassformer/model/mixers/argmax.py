@@ -35,9 +35,6 @@ class ArgmaxConfig(MixerConfig):
     def build(self, dims: Dims) -> Argmax:
         return Argmax(dims, straight_through=self.straight_through)
 
-    def parameters(self, dims: Dims) -> int:
-        return dims.linear_parameters(dims.width, 3 * dims.width)
-
     def untrained(self, dims: Dims) -> dict[str, slice]:
         """Queries and keys: the first two thirds of the rows of ``qkv``."""
         if self.straight_through:

@@ -24,9 +24,6 @@ class AverageConfig(MixerConfig):
     def build(self, dims: Dims) -> Average:
         return Average(dims)
 
-    def parameters(self, dims: Dims) -> int:
-        return dims.linear_parameters(dims.width, dims.width)
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         return matmul_flops(batch * length, dims.width, dims.width) + matmul_flops(batch, length, length, dims.width)
 

@@ -39,15 +39,12 @@ class BorrowedConfig(MixerConfig):
     """Use torch's fused kernel; False runs the reference implementation."""
 
     def incompatibility(self, dims: Dims) -> str | None:
-        if not self.qk.parameters(dims):
+        if not any(True for _ in self.qk.build(dims).parameters()):
             return self.qk.incompatibility(dims)
         return f"model.mixer.qk={self.qk.kind} has weights for keys, and model.mixer=borrowed has none; choose learned: false."
 
     def build(self, dims: Dims) -> Borrowed:
         return Borrowed(dims, self)
-
-    def parameters(self, dims: Dims) -> int:
-        return dims.linear_parameters(dims.width, dims.attention_width)
 
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         scores_and_values = 2 * matmul_flops(batch, length, length, dims.attention_width)

@@ -41,9 +41,6 @@ class DifferentialConfig(MixerConfig):
     def build(self, dims: Dims) -> Differential:
         return Differential(dims)
 
-    def parameters(self, dims: Dims) -> int:
-        return dims.linear_parameters(dims.width, 3 * dims.width) + 4 * dims.head_width // 2 + dims.head_width
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         return matmul_flops(batch * length, dims.width, 3 * dims.width) + 2 * matmul_flops(batch, length, length, dims.width)
 

@@ -94,11 +94,6 @@ class DotSettings(MixerConfig):
     def build(self, dims: Dims) -> Dot:
         return Dot(self._inner(dims), self)
 
-    def parameters(self, dims: Dims) -> int:
-        dims, rows = self._inner(dims), self._rows(dims)
-        projections = dims.width * rows + (rows if self.has_bias(dims) else 0)
-        return projections + sum(part.parameters(dims) for part in self.parts)
-
     def untrained(self, dims: Dims) -> dict[str, slice]:
         return {name: rows for part in self.parts for name, rows in part.untrained(self._inner(dims)).items()}
 

@@ -32,9 +32,6 @@ class ForgettingConfig(MixerConfig):
     def build(self, dims: Dims) -> Forgetting:
         return Forgetting(dims)
 
-    def parameters(self, dims: Dims) -> int:
-        return dims.linear_parameters(dims.width, 3 * dims.width + dims.heads)
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         projections = matmul_flops(batch * length, dims.width, 3 * dims.width + dims.heads)
         running_sums = matmul_flops(batch, dims.heads, length, length)

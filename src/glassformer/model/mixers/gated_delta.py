@@ -35,9 +35,6 @@ class GatedDeltaConfig(MixerConfig):
     def build(self, dims: Dims) -> GatedDelta:
         return GatedDelta(dims)
 
-    def parameters(self, dims: Dims) -> int:
-        return dims.linear_parameters(dims.width, 4 * dims.width + 2 * dims.heads)
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         projections = matmul_flops(batch * length, dims.width, 4 * dims.width + 2 * dims.heads)
         running_sums = matmul_flops(batch, dims.heads, length, length)
@@ -74,7 +71,7 @@ class GatedDelta(Mixer):
         q_BHTE, k_BHTE, v_BHTE = (split_heads(part, self.heads) for part in self.qkv(x_BTD).chunk(3, dim=-1))
         q_BHTE, k_BHTE = self.query(F.normalize(q_BHTE, dim=-1)), self.key(F.normalize(k_BHTE, dim=-1))
         v_BHTE, rates_BHT2 = self.value(v_BHTE), split_heads(self.rates(x_BTD), self.heads)
-        backwards = replace(attention_context, causal=True, prefix_lengths_B=None)
+        backwards = attention_context.backwards
         log_a_BHT1 = backwards.without_padding(F.logsigmoid(rates_BHT2[..., :1]) / SLOWNESS)
         b_BHT1 = backwards.without_padding(torch.sigmoid(rates_BHT2[..., 1:]))
         if cache is None or cache.begins:

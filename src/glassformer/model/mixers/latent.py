@@ -40,11 +40,6 @@ class LatentConfig(MixerConfig):
     def build(self, dims: Dims) -> Latent:
         return Latent(dims, rank=self._rank(dims), fused=self.fused)
 
-    def parameters(self, dims: Dims) -> int:
-        rank, both = self._rank(dims), 2 * dims.attention_width
-        queries, down = dims.linear_parameters(dims.width, both), dims.linear_parameters(dims.width, rank + dims.head_width)
-        return queries + down + rank + dims.linear_parameters(rank, both)
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         rank, both = self._rank(dims), 2 * dims.attention_width
         down = matmul_flops(batch * length, dims.width, both + rank + dims.head_width)

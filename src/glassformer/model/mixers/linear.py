@@ -31,9 +31,6 @@ class LinearConfig(MixerConfig):
     def build(self, dims: Dims) -> LinearAttention:
         return LinearAttention(dims)
 
-    def parameters(self, dims: Dims) -> int:
-        return dims.linear_parameters(dims.width, 3 * dims.width)
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         return matmul_flops(batch * length, dims.width, 3 * dims.width) + 2 * matmul_flops(batch, length, length, dims.width)
 

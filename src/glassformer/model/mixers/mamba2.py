@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any, ClassVar, final
 
 import torch
@@ -42,15 +41,6 @@ class Mamba2Config(MixerConfig):
 
     def build(self, dims: Dims) -> Mamba2:
         return Mamba2(dims, state=self.state, kernel=self.kernel)
-
-    def parameters(self, dims: Dims) -> int:
-        read = dims.width + 2 * self.state
-        return (
-            dims.linear_parameters(dims.width, dims.width + read + dims.heads)
-            + self.kernel * read
-            + 3 * dims.heads
-            + dims.width
-        )
 
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         projections = matmul_flops(batch * length, dims.width, 2 * dims.width + 2 * self.state + dims.heads)
@@ -96,7 +86,7 @@ class Mamba2(Mixer):
         self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: RecurrentCache | None
     ) -> Tensor:
         gate_BTD, read_BTC, step_BTH = self.project(x_BTD).split(self.sizes, dim=-1)
-        backwards = replace(attention_context, causal=True, prefix_lengths_B=None)
+        backwards = attention_context.backwards
         read_BTC = backwards.without_padding(read_BTC.unsqueeze(1)).squeeze(1)
         before = 0 if cache is None else len(self.kernel_KC) - 1
         if cache is not None:

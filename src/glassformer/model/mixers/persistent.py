@@ -36,9 +36,6 @@ class PersistentConfig(MixerConfig):
     def build(self, dims: Dims) -> Persistent:
         return Persistent(dims, slots=self.slots)
 
-    def parameters(self, dims: Dims) -> int:
-        return dims.linear_parameters(dims.width, 3 * dims.width) + 2 * self.slots * dims.width
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         projections = matmul_flops(batch * length, dims.width, 3 * dims.width)
         return projections + 2 * matmul_flops(batch, length, length + self.slots, dims.width)

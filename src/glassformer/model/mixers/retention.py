@@ -32,9 +32,6 @@ class RetentionConfig(MixerConfig):
     def build(self, dims: Dims) -> Retention:
         return Retention(dims)
 
-    def parameters(self, dims: Dims) -> int:
-        return dims.linear_parameters(dims.width, 4 * dims.width)
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         return matmul_flops(batch * length, dims.width, 4 * dims.width) + 2 * matmul_flops(batch, length, length, dims.width)
 

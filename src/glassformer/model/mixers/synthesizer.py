@@ -36,12 +36,6 @@ class SynthesizerConfig(MixerConfig):
     def build(self, dims: Dims) -> Synthesizer:
         return Synthesizer(dims, shared=self.shared, fused=self.fused)
 
-    def parameters(self, dims: Dims) -> int:
-        tables = 1 if self.shared else dims.heads
-        return 2 * dims.linear_parameters(dims.width, dims.width) + tables * dims.linear_parameters(
-            dims.head_width, dims.context
-        )
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         projections = matmul_flops(batch * length, dims.width, 2 * dims.width)
         scores_and_values = 2 * matmul_flops(batch, length, length, dims.width)

@@ -33,9 +33,6 @@ class SynthesizerFactorisedConfig(MixerConfig):
     def build(self, dims: Dims) -> SynthesizerFactorised:
         return SynthesizerFactorised(dims, rank=self.rank, fused=self.fused)
 
-    def parameters(self, dims: Dims) -> int:
-        return dims.linear_parameters(dims.width, dims.width) + 2 * dims.heads * dims.context * self.rank
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         scores = matmul_flops(dims.heads, length, self.rank, length)  # once for all rows of the batch
         return matmul_flops(batch * length, dims.width, dims.width) + scores + matmul_flops(batch, length, length, dims.width)

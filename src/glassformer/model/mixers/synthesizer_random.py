@@ -30,10 +30,6 @@ class SynthesizerRandomConfig(MixerConfig):
     def build(self, dims: Dims) -> SynthesizerRandom:
         return SynthesizerRandom(dims, trained=self.trained)
 
-    def parameters(self, dims: Dims) -> int:
-        table = dims.heads * dims.context * dims.context if self.trained else 0
-        return dims.linear_parameters(dims.width, dims.width) + table
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         return matmul_flops(batch * length, dims.width, dims.width) + matmul_flops(batch, length, length, dims.width)
 

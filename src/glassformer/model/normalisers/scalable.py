@@ -24,9 +24,6 @@ class ScalableConfig(NormaliserConfig):
     def build(self, dims: Dims) -> Scalable:
         return Scalable(dims)
 
-    def parameters(self, dims: Dims) -> int:
-        return dims.heads
-
 
 @final
 class Scalable(Normaliser):

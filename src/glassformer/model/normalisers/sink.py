@@ -27,9 +27,6 @@ class SinkConfig(NormaliserConfig):
     def build(self, dims: Dims) -> Sink:
         return Sink(dims, learned=self.learned)
 
-    def parameters(self, dims: Dims) -> int:
-        return dims.heads if self.learned else 0
-
 
 @final
 class Sink(Normaliser):

@@ -23,9 +23,6 @@ class TalkingConfig(NormaliserConfig):
     def build(self, dims: Dims) -> Talking:
         return Talking(dims)
 
-    def parameters(self, dims: Dims) -> int:
-        return 2 * dims.heads**2
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         return 2 * matmul_flops(batch, length, length, dims.heads, dims.heads)
 

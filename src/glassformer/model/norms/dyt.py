@@ -23,9 +23,6 @@ class DyTConfig(NormConfig):
     def build(self, dims: Dims) -> DyT:
         return DyT(dims, self.initial)
 
-    def parameters(self, dims: Dims) -> int:
-        return 1 + dims.width * (2 if dims.bias else 1)
-
 
 @final
 class DyT(nn.Module):

@@ -21,9 +21,6 @@ class LayerConfig(NormConfig):
     def build(self, dims: Dims) -> LayerNorm:
         return LayerNorm(dims.width, eps=self.eps, bias=dims.bias)
 
-    def parameters(self, dims: Dims) -> int:
-        return dims.width * (2 if dims.bias else 1)
-
 
 @final
 class LayerNorm(nn.LayerNorm):

@@ -28,9 +28,6 @@ class RMSConfig(NormConfig):
     def build(self, dims: Dims) -> nn.Module:
         return RMSNorm(dims.width, eps=self.eps) if self.scale == "weight" else OwnScaleRMSNorm(dims, self)
 
-    def parameters(self, dims: Dims) -> int:
-        return 0 if self.scale == "none" else dims.width
-
 
 @final
 class RMSNorm(nn.RMSNorm):

@@ -28,9 +28,6 @@ class GateConfig(OutputConfig):
     def build(self, dims: Dims) -> Gate:
         return Gate(dims, self._gates(dims))
 
-    def parameters(self, dims: Dims) -> int:
-        return dims.linear_parameters(dims.width, self._gates(dims))
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         return matmul_flops(batch * length, dims.width, self._gates(dims))
 

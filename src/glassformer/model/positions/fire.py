@@ -33,9 +33,6 @@ class FireConfig(PositionsConfig):
     def build(self, dims: Dims) -> Fire:
         return Fire(dims.heads, hidden=self.hidden, length=self.length)
 
-    def parameters(self, dims: Dims) -> int:
-        return 2 * self.hidden + self.hidden * dims.heads + 2
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         return dims.layers * matmul_flops(length * length, self.hidden, 1 + dims.heads)
 

@@ -25,9 +25,6 @@ class KerpleConfig(PositionsConfig):
     def build(self, dims: Dims) -> Kerple:
         return Kerple(dims.heads)
 
-    def parameters(self, dims: Dims) -> int:
-        return 2 * dims.heads
-
 
 @final
 class Kerple(Positions):

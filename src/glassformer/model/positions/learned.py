@@ -27,9 +27,6 @@ class LearnedConfig(PositionsConfig):
     def build(self, dims: Dims) -> Learned:
         return Learned(dims, offset=self.offset)
 
-    def parameters(self, dims: Dims) -> int:
-        return (self.offset + dims.context) * dims.width
-
     def untrained(self, dims: Dims) -> dict[str, slice]:
         return {"positions.table.weight": slice(0, self.offset)} if self.offset else {}
 

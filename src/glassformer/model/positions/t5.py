@@ -41,9 +41,6 @@ class T5Config(PositionsConfig):
     def build(self, dims: Dims) -> T5:
         return T5(dims, buckets=self.buckets, reach=self.reach)
 
-    def parameters(self, dims: Dims) -> int:
-        return self.buckets * dims.heads
-
 
 @final
 class T5(Positions):

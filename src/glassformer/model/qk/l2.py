@@ -30,9 +30,6 @@ class L2Config(QueryKeyConfig):
     def build(self, dims: Dims) -> L2QueryKeys:
         return L2QueryKeys(dims, learned=self.learned)
 
-    def parameters(self, dims: Dims) -> int:
-        return dims.heads if self.learned else 0
-
 
 @final
 class L2QueryKeys(QueryKeyMap):

@@ -34,10 +34,6 @@ class RMSConfig(QueryKeyConfig):
     def build(self, dims: Dims) -> RMSQueryKeys:
         return RMSQueryKeys(dims, whole=self.over == "width", learned=self.learned, gain=self.gain, eps=self.eps)
 
-    def parameters(self, dims: Dims) -> int:
-        heads = dims.heads + dims.kv_heads if self.over == "width" else 2
-        return heads * dims.head_width if self.learned else 0
-
 
 @final
 class RMSQueryKeys(QueryKeyMap):

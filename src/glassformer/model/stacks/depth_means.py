@@ -24,9 +24,6 @@ class DepthMeansConfig(StackConfig):
     def build(self, dims: Dims) -> DepthMeans:
         return DepthMeans(dims)
 
-    def parameters(self, dims: Dims) -> int:
-        return sum(layer + 2 for layer in range(dims.layers))
-
 
 @final
 class DepthMeans(Stack):

@@ -28,9 +28,6 @@ class EmbeddingSkipsConfig(StackConfig):
     def build(self, dims: Dims) -> EmbeddingSkips:
         return EmbeddingSkips(dims, backout=self.backout)
 
-    def parameters(self, dims: Dims) -> int:
-        return 2 * dims.layers + self.backout
-
 
 @final
 class EmbeddingSkips(Stack):

@@ -30,9 +30,6 @@ class HyperConnectionsConfig(StackConfig):
     def build(self, dims: Dims) -> HyperConnections:
         return HyperConnections(dims, self.streams)
 
-    def parameters(self, dims: Dims) -> int:
-        return dims.layers * self.streams * (self.streams + 2)
-
 
 @final
 class HyperConnections(Stack):

@@ -41,9 +41,6 @@ class SharedConfig(StackConfig):
     def build(self, dims: Dims) -> Shared:
         return Shared(dims, layer_vectors=self.layer_vectors)
 
-    def parameters(self, dims: Dims) -> int:
-        return dims.layers * dims.width if self.layer_vectors else 0
-
 
 @final
 class Shared(Stack):

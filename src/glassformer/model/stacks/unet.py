@@ -29,9 +29,6 @@ class UNetConfig(StackConfig):
     def build(self, dims: Dims) -> UNet:
         return UNet(dims)
 
-    def parameters(self, dims: Dims) -> int:
-        return dims.layers // 2
-
 
 @final
 class UNet(Stack):

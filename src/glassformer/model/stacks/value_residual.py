@@ -31,9 +31,6 @@ class ValueResidualConfig(StackConfig):
             return None
         return f"model.stack=value_residual has no effect with model.layers={dims.layers}; choose more, or plain."
 
-    def parameters(self, dims: Dims) -> int:
-        return dims.layers - 1
-
 
 @final
 class ValueResidual(Stack):

@@ -36,9 +36,6 @@ class ValueEmbeddingConfig(ValueConfig):
     def build(self, dims: Dims) -> ValueEmbedding:
         return ValueEmbedding(dims, self.gate)
 
-    def parameters(self, dims: Dims) -> int:
-        return dims.kv_heads * (dims.vocabulary * dims.head_width + (self.gate or 1))
-
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         return 0 if self.gate is None else matmul_flops(batch * length, self.gate, dims.kv_heads)
 

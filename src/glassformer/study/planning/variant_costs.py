@@ -21,7 +21,6 @@ from glassformer.assembly import Parent, batches_of, number_of_steps, starting_n
 from glassformer.data.batches import Batch
 from glassformer.data.data_kinds import PreparedData
 from glassformer.data.overlap import share_of_judged
-from glassformer.evaluation.token_losses import evaluating
 from glassformer.foundation.plugins import is_ours
 from glassformer.foundation.progress import SILENT
 from glassformer.foundation.registry import VariantConfig
@@ -29,7 +28,7 @@ from glassformer.foundation.seeds import derive_seed
 from glassformer.model.accounting import by_definition
 from glassformer.model.config import ModelConfig, entries
 from glassformer.model.initialisation import initial_weights
-from glassformer.model.network import Network
+from glassformer.model.network import Network, evaluating
 from glassformer.model.slots import PartConfig
 from glassformer.recipe import Recipe
 from glassformer.recipe_cost import Plan
@@ -142,18 +141,12 @@ def _chances(network: Network, context: int) -> int | None:
 
 
 def misstated(model: Any, network: Network, cost: Plan) -> dict[str, str]:
-    """By reason, a sentence where a plugin's part states other parameters or FLOPs than its network has. Stating none is no
+    """By reason, a sentence where a plugin's part states other FLOPs than its network has. Stating none is no
     fault, and what our own parts state is tested."""
     own = [part for part in parts_in(model) if not is_ours(type(part))]
     if not own or not isinstance(model, ModelConfig):
         return {}
     names, found = " and ".join(f"{type(part).__name__} ({part.kind})" for part in own), {}
-    parameters = sum(one.numel() for one in network.parameters())
-    if parameters != cost.cost.parameters and all(type(part).parameters is not PartConfig.parameters for part in own):
-        found["stated-parameters"] = (
-            f"{names}: with parameters() this model has {cost.cost.parameters:,}, and the built network has {parameters:,}; "
-            "correct parameters(), or leave it out: they are counted."
-        )
     if all(type(part).flops is not PartConfig.flops for part in own):
         ids_1T = torch.zeros(1, model.context, dtype=torch.long)
         with by_definition(network), FlopCounterMode(display=False) as counter:
