@@ -102,9 +102,9 @@ class TokenSplit:
         return self.tokens[self.starts[number] : end]
 
     def where(self, number: int) -> str:
-        """``file, line`` of a document, for messages."""
+        """``file, line`` of a document, for messages: the name of its file, which may lie deep in a cache."""
         row = self.documents[number]
-        return f"{self.sources[row['source']]}, line {row['line']}"
+        return f"{Path(self.sources[row['source']]).name}, line {row['line']}"
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -114,6 +114,7 @@ class RunTable:
             "data": None if recipe is None else data_name(recipe),
             "curve": list(curve),
             "changed": _changed(run),
+            "objective": can.get("objective"),
             **{what: bool(can.get(what)) for what in ("generates", "answers", "abstains", "translates")},
             "notes": list(notes),
             "tainted": facts.get("tainted", False),
@@ -180,10 +181,12 @@ def abilities_of(recipe: dict[str, Any]) -> dict[str, Any]:
     objective, model = recipe.get("objective", "next-token"), recipe.get("model") or {}
     kind = str(objective.get("kind") if isinstance(objective, dict) else objective)
     sizes = {name: model.get(name) for name in ("layers", "heads", "context")}
+    answers = "answers" in str(objective) or kind in OF_TEXTS
     return {
         "objective": kind,
+        "says": "What it answers" if answers else "What it writes",
         "generates": bool(model.get("causal", True)) and kind not in (*OF_TEXTS, "retrieval", "translate"),
-        "answers": "answers" in str(objective) or kind in OF_TEXTS,
+        "answers": answers,
         "abstains": "answers" in str(objective) or kind == "labels",
         "translates": kind == "translate",
         **sizes,
