@@ -22,8 +22,8 @@ from glassformer.atlas.protocol import BASELINE, Atlas, Job
 from glassformer.foundation.files import read_json
 from glassformer.foundation.metrics import LOSS
 from glassformer.recipe import Recipe
-from glassformer.study.compare import gpus_to_share
 from glassformer.study.planning.plan import VALIDATION_SPLIT, Trial
+from glassformer.study.running.execution import gpus_to_share
 from glassformer.study.running.executors.base import Ended, Task
 from glassformer.study.running.executors.local import MPS_CONTROL, LocalExecutor
 from glassformer.study.running.trial_results import read_trial

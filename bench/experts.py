@@ -22,6 +22,7 @@ from torch import Tensor
 from glassformer.model.dims import Dims
 from glassformer.model.feedforwards.experts import Experts, ExpertsConfig
 from glassformer.model.initialisation import initialise, keyed
+from glassformer.model.inits.normal import NormalConfig
 
 FORMS = ("mix", "mix_all", "mix_sorted")
 
@@ -29,7 +30,7 @@ FORMS = ("mix", "mix_all", "mix_sorted")
 def made(width: int, experts: int, device: str, dtype: torch.dtype) -> Experts:
     dims = Dims(width=width, heads=1, layers=1, context=8, vocabulary=2)
     part = keyed(ExpertsConfig(experts=experts, inner=width).build(dims), "part")
-    initialise(part, 1, layers=1)
+    initialise(part, 1, lambda weights: NormalConfig().std_of(weights, dims))
     return part.to(device, dtype)
 
 

@@ -208,7 +208,8 @@ def verdicts(file: Path) -> dict[str, Any]:
     found = decide(base, changes, plan.rules(), **settings)
     said = ("sentence", "details", "headline")
     rows = [{key: value for key, value in one.to_dict().items() if key not in said} for one in found]
-    return {"verdicts": rows, "base": values.seed_values[BASE].tolist()}
+    seed_values = values.variants[BASE].seed_values if hasattr(values, "variants") else values.seed_values[BASE]  # both trees
+    return {"verdicts": rows, "base": seed_values.tolist()}
 
 
 def everything() -> Iterator[tuple[str, Callable[[Path], dict[str, Any]]]]:

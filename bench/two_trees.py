@@ -48,7 +48,7 @@ def programs(device: str, *, tiny: bool) -> dict[str, tuple[Callable[[], float],
         config = TrainingConfig(steps=job.steps, batch_size=job.batch)
         model = build_model(sizes.config(), sizes.vocabulary, seed=0).to(runtime.device)
         loss = TrainingLoss(model, NextTokenConfig(), runtime)
-        step = accelerate(TrainStep(loss, OptimizerSet.of(config, model), config, runtime, 0), form)
+        step = accelerate(TrainStep(loss, OptimizerSet(config, model), config, runtime, 0), form)
         batches = job.batches()
 
         def run() -> float:

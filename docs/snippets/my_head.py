@@ -3,20 +3,18 @@ import torch
 from torch import nn
 
 from glassformer.model.dims import matmul_flops
-from glassformer.model.slots import HEADS, HeadConfig, needs_the_vocabulary
+from glassformer.model.slots import HEADS, HeadConfig
 
 
 @HEADS.variant("my-capped")
 class CappedConfig(HeadConfig):
     """Scores by the embedding's matrix, kept between -cap and cap by a tanh (Gemma 2, 2024)."""
 
+    shares_embedding = True
     cap: float = 30.0
 
     def build(self, dims, embedding):
         return Capped(embedding, self.cap)
-
-    def incompatibility(self, dims):
-        return needs_the_vocabulary(self, dims)
 
     def flops(self, dims, batch, length):
         return matmul_flops(batch * length, dims.width, dims.vocabulary)

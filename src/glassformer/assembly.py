@@ -174,7 +174,7 @@ def training_step(recipe: Recipe, network: Network, runtime: Runtime, processes:
     loss = TrainingLoss(trained, recipe.objective, runtime, smoothing=training.label_smoothing)
     if shards is not None:  # before the optimizers, which hold the parts of the weights
         shards.cut(loss, list(trained.blocks), runtime.device)  # type: ignore[arg-type]
-    return TrainStep(loss, OptimizerSet.of(training, trained), training, runtime, recipe.seed, processes, shards)
+    return TrainStep(loss, OptimizerSet(training, trained), training, runtime, recipe.seed, processes, shards)
 
 
 def batches_of(recipe: Recipe, data: PreparedData) -> BatchesByStep:

@@ -39,7 +39,6 @@ from glassformer.data.batches import Batch
 from glassformer.data.data_kinds import PreparedData
 from glassformer.data.disk_cache import cached_value
 from glassformer.data.overlap import share_in_train
-from glassformer.evaluation.token_losses import evaluating
 from glassformer.foundation.config import diff, fingerprint
 from glassformer.foundation.errors import (
     ConfigError,
@@ -55,7 +54,7 @@ from glassformer.foundation.errors import (
     did_you_mean,
 )
 from glassformer.foundation.files import code_sha256
-from glassformer.foundation.metrics import COLLAPSED_TO, TRAIN, VALIDATION
+from glassformer.foundation.metrics import COLLAPSED_TO, SOURCE_GAIN, TRAIN, VALIDATION
 from glassformer.foundation.plugins import changed_plugins, fault_in_plugin, load_plugins, loaded_plugins, plugin_checksums
 from glassformer.foundation.process_rank import place_of
 from glassformer.foundation.progress import SILENT, Watcher, usual_watcher
@@ -64,7 +63,7 @@ from glassformer.foundation.runtime import Runtime, choose_runtime, environment,
 from glassformer.foundation.stopwatch import Stopwatch
 from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.generation.texts import generate_texts
-from glassformer.model.network import Network
+from glassformer.model.network import Network, evaluating
 from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recipe
 from glassformer.run import Run
 from glassformer.runs.baselines_file import save_baselines
@@ -285,7 +284,6 @@ def train(
                 planned_flops=planned_flops,
                 watch=watch,
                 clock=clock,
-                agree=group.largest,
             )
         with clock.phase("checks"):
             key = step_key(recipe, data, step) if from_seed and (checked is not None or not recheck) else None
@@ -455,7 +453,6 @@ def train(
                 record=record,
                 save=save,
                 evaluated=lambda at: group.once(lambda: say_sample()),
-                agree=group.largest if group.place.world > 1 else None,
                 recorded=lambda at: group.once(
                     lambda: next((r for r in log.read(say_once) if r["step"] == at and metric.recorded in r), None)
                 ),
@@ -817,8 +814,8 @@ def _validation(
             found = {**found, chosen: math.nan if value is None else value}
         sample = recipe.objective.training_sample(data.split("train"), recipe.objective.num_units(items, tools))
         trained = {} if sample is None else recipe.objective.validation_metrics(network, sample, tools)
-    trained.pop(COLLAPSED_TO, None)
-    return {VALIDATION + name: value for name, value in found.items()} | {TRAIN + name: one for name, one in trained.items()}
+    shown = {TRAIN + name: one for name, one in trained.items() if name not in (COLLAPSED_TO, SOURCE_GAIN)}
+    return {VALIDATION + name: value for name, value in found.items()} | shown
 
 
 def _share_trained_on(data: PreparedData) -> float | None:

@@ -22,9 +22,8 @@ from glassformer.data.reading.corpus import Target
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.evaluation.abstaining import Answer
 from glassformer.evaluation.decision import MOST_UNKNOWN, Reference, tempered
-from glassformer.evaluation.token_losses import evaluating
 from glassformer.foundation.errors import UsageError
-from glassformer.model.network import Network
+from glassformer.model.network import Network, evaluating
 from glassformer.objectives.labels import as_batch, scores_and_features
 
 MOST_FITTED = 5000

@@ -21,7 +21,7 @@ from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher, duration
 from glassformer.foundation.runtime import choose_runtime
 from glassformer.model import kernels
-from glassformer.model.accounting import Cost
+from glassformer.model.accounting import Cost, in_megabytes
 from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recipe
 from glassformer.training.optimizer_set import OptimizerSet, optimizer_bytes
 from glassformer.training.parallel.scale_estimate import TOKENS_PER_PARAMETER, ScalePlan, scale_plans
@@ -165,11 +165,6 @@ class Plan:
         }
 
 
-def in_megabytes(count: int) -> str:
-    """``11.2 MB``: three digits are enough for a person; the JSON has bytes."""
-    return f"{count / 1e6:,.3g} MB" if count < 1e9 else f"{count / 1e9:,.3g} GB"
-
-
 def scale_rows(plans: Sequence[ScalePlan], parameters: int, step_tokens: int) -> list[tuple[str, ...]]:
     """The plans as rows for people: a name, then a column for each form."""
     parts = dict.fromkeys(part for one in plans for part in one.memory)
@@ -294,7 +289,7 @@ def plan_with(recipe: Recipe, data: PreparedData) -> Plan:
         optimizer_bytes=optimizer_bytes(recipe.training, model),
         train_tokens=data.part("text").split("train").num_tokens if "text" in data.parts else 0,
         vocabulary=data.tokenizer.size,
-        decay=OptimizerSet.of(recipe.training, model).decay_list(),
+        decay=OptimizerSet(recipe.training, model).decay_list(),
         parent=parent,
         shapes=tuple(tuple(one.shape) for one in model.parameters() if one.requires_grad),
         largest_block=max((sum(p.numel() for p in block.parameters()) for block in getattr(model, "blocks", ())), default=0),

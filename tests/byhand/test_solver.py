@@ -213,7 +213,7 @@ def test_scale_and_length():
     assert np.linalg.norm(with_length(np.array([3.0, 4.0]), 7.0)) == pytest.approx(7)
     assert not with_length(np.zeros(2), 7.0).any()
     found = least_squares(keys, np.array([1.0, 0, 0, 0]), 1.0, 10.0)
-    assert np.linalg.norm(found.rescaled) == pytest.approx(10)
+    assert np.linalg.norm(found.rescaled_query) == pytest.approx(10)
     assert found.kl == pytest.approx(-np.log(found.weights[0]), rel=1e-9)
     assert found.own_kl == pytest.approx(-np.log1p(-found.own_weights[1:].sum()), rel=1e-6, abs=0)
     assert set(found.to_dict()) == {"logits", "query", "own_weights", "own_kl", "rescaled_query", "weights", "kl"}

@@ -205,7 +205,7 @@ def test_what_leaks_in_a_list_alone() -> None:
 
 
 def test_a_start_that_goes_by_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    def by_name(model: nn.Module, seed: int, **_: object) -> None:
+    def by_name(model: nn.Module, seed: int, std_of: object) -> None:
         for name, module in model.named_modules():
             if isinstance(module, nn.Linear | nn.Embedding):
                 nn.init.normal_(module.weight, std=0.3, generator=torch.Generator().manual_seed(100 * seed + len(name)))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from glassformer.foundation.yaml_text import dump_yaml
-from glassformer.study.compare import Execution
+from glassformer.study.running.execution import Execution
 
 RECIPE = {
     "model": {"width": 16, "layers": 1, "heads": 2, "context": 8},
@@ -151,7 +151,7 @@ def test_what_confirms_and_what_adds_a_set_is_one_sentence(cli, recipe, words, c
         (["--vary", "model.positions=learned"], 2, "No change is left to compare"),
         (["--vary", "model.positions=none", "--seeds", "1"], 2, "one seed cannot show the noise"),
         (["--vary", "model.positions"], 2, "is not of the form key=value,value"),
-        (["--vary", "model.positions=none", "--looks", "6,x"], 2, "--looks '6,x' must be numbers of seeds"),
+        (["--vary", "model.positions=none", "--looks", "6,x"], 2, "--looks '6,x' must be whole numbers"),
         ([], 2, "nothing is varied; give --vary"),
         (["--vary", "data.path=gone.txt"], 1, "gone.txt"),
     ],

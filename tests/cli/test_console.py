@@ -39,8 +39,8 @@ def test_remarks_go_to_the_other_stream_and_quiet_silences_them(capsys) -> None:
 
 def test_what_a_name_spells_is_no_picture(capsys) -> None:
     """rich would draw a cross for ``:x:``, as in file.py:x, and take the brackets of a title away."""
-    out().print("good.py:x:y", markup=False)
-    err().print("good.py:x:y", markup=False)
+    out().print("good.py:x:y")
+    err().print("good.py:x:y")
     print_table("runs of [a:x:b]", ["name"], [["c:x:d"]])
     printed = capsys.readouterr()
     assert printed.err == "good.py:x:y\n"
@@ -121,7 +121,7 @@ def test_a_log_says_how_long_it_will_take(capsys, monkeypatch) -> None:
 def test_a_name_commands_no_terminal(capsys) -> None:
     name = "a\x1b]0;owned\x07\x1b[2Jb\u202ec\x9b"
     console.say(f"Run {name}")
-    console.out().print(name, markup=False)
+    console.out().print(name)
     console.print_table("runs", ["run"], [[name]])
     printed = capsys.readouterr()
     for text in (printed.out, printed.err):

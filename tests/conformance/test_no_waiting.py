@@ -46,7 +46,7 @@ def prepared(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory)
         network, _ = starting_network(parsed, data, None)
         runtime, training = Runtime(torch.device("cpu"), "float32", 1), parsed.training
         loss = TrainingLoss(network, parsed.objective, runtime)
-        step = TrainStep(loss, OptimizerSet.of(training, network), training, runtime, parsed.seed)
+        step = TrainStep(loss, OptimizerSet(training, network), training, runtime, parsed.seed)
         return step, network.training_batches(batches_of(parsed, data), parsed.seed).batch(0)
 
     return make
@@ -89,7 +89,7 @@ def test_every_way_of_tuning_is_captured(
     for captures in (False, True):
         step, batch = prepared({"model": model})
         step.loss_module.network.to("cuda")
-        step.optimizers = OptimizerSet.of(step.config, step.loss_module.network)
+        step.optimizers = OptimizerSet(step.config, step.loss_module.network)
         step.runtime = step.loss_module.runtime = Runtime(torch.device("cuda"), "float32", 1)
         taken, batch = GraphedStep(step) if captures else step, batch.to(torch.device("cuda"))
         if isinstance(taken, GraphedStep):

@@ -62,7 +62,7 @@ def step_of(example: VariantExample, precision: Precision) -> TrainStep:
     config = TrainingConfig.parse({"steps": 10, "batch_size": 5})
     runtime = Runtime(torch.device(DEVICE), precision, 1)
     model = example.model().train()
-    return TrainStep(TrainingLoss(model, NextTokenConfig(), runtime), OptimizerSet.of(config, model), config, runtime, 1)
+    return TrainStep(TrainingLoss(model, NextTokenConfig(), runtime), OptimizerSet(config, model), config, runtime, 1)
 
 
 def batch_of(example: VariantExample, number: int) -> Batch:

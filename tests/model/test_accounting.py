@@ -119,14 +119,14 @@ def test_flops_of_a_step_are_those_that_torch_counts(slot: str, variant: dict[st
 def kept_in_reality(config: ModelConfig) -> int:
     torch.manual_seed(0)
     model = Transformer(config, V).train()
-    return saved_bytes(model, torch.randint(V, (B, T)))
+    return saved_bytes(model, torch.randint(V, (B, config.context)))
 
 
 @pytest.mark.parametrize(("slot", "variant"), EVERY_VARIANT)
 @pytest.mark.parametrize("dropout", [0.0, 0.25])
 def test_activation_bytes_are_those_that_a_real_step_keeps(slot: str, variant: dict[str, object], dropout: float) -> None:
     config = config_of(dropout=dropout, **{slot: variant})
-    predicted, real = cost_of(config, V, batch=B, length=T).activation_bytes, kept_in_reality(config)
+    predicted, real = cost_of(config, V, batch=B).activation_bytes, kept_in_reality(config)
     assert predicted == pytest.approx(real, rel=0.02)  # the promise is 20 %
 
 

@@ -13,6 +13,7 @@ from glassformer.model.blocks.pre import PreConfig
 from glassformer.model.config import ModelConfig
 from glassformer.model.dims import Dims
 from glassformer.model.initialisation import initial_weights, initialise, keyed, start
+from glassformer.model.inits.normal import NormalConfig
 from glassformer.model.slots import BLOCKS, FEEDFORWARDS, Block, BlockConfig, FeedforwardConfig, LayerParts
 from glassformer.model.transformer import build_model
 
@@ -99,7 +100,8 @@ def test_keys_count_by_role_within_a_part() -> None:
 
 def test_what_writes_into_the_residual_stream_starts_smaller() -> None:
     part = keyed(Renamed(4000, "a", "b", "c"), "part")
-    initialise(part, 1, layers=8)
+    dims = Dims(width=1, heads=1, layers=8, context=1, vocabulary=1)
+    initialise(part, 1, lambda weights: NormalConfig().std_of(weights, dims))
     assert math.isclose(float(part.c.weight.detach().std()), 0.02 / 4, rel_tol=0.03)
     assert math.isclose(float(part.a[0].weight.detach().std()), 0.02, rel_tol=0.03)
     assert not part.c.bias.any()

@@ -214,10 +214,8 @@ def test_a_part_may_draw_its_own_start() -> None:
     model = model_of()
     model.blocks[0].attention.merge.init_weights = lambda generator: drawn.append(torch.rand(2, generator=generator))
     drawn: list[torch.Tensor] = []
-    from glassformer.model.initialisation import initialise
-
-    initialise(model, 3, layers=2)
-    initialise(model, 3, layers=2)
+    model.initialise(3)
+    model.initialise(3)
     assert torch.equal(drawn[0], drawn[1])
 
 

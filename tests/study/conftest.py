@@ -23,6 +23,7 @@ from glassformer.runs.records import MetricsLog
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.planning.plan import StudyPlan
 from glassformer.study.planning.variant_facts import Facts, VariantBook
+from glassformer.study.running.execution import Execution
 from glassformer.study.running.study_runner import StudyRunner
 from glassformer.study.running.trial_store import TrialStore
 from glassformer.study.several_studies import SetStudy
@@ -200,9 +201,8 @@ def conduct(made_up, recipe, tmp_path):
         planned, _ = directory.begin(planned, resolve)
         executor, said = MakesUp(made_up, loss, leaks, seconds), Said()
         try:
-            study = StudyRunner(
-                planned, directory, resolve, lambda: executor, plugins=(), watch=said, store=store, baseline=baseline
-            ).run()
+            how = Execution(watch=said, store=store is not None, baseline=baseline)
+            study = StudyRunner(planned, directory, resolve, lambda: executor, how).run()
         finally:
             conduct.executor, conduct.said = executor, said
         return study, executor, said

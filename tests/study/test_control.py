@@ -343,7 +343,7 @@ class TestSecondRound:
         study = attempt(network("on-text"), set=PAIRS, plugins=[PLUGIN, plugin])
         assert study.verdicts[0].verdict == "invalid"
         (facts,) = (one for name, one in study.book.variants.items() if name != "base")
-        assert facts.leaks_once_trained
+        assert facts.leak_kind == "trained"
 
     @pytest.mark.slow
     def test_a_plugin_that_writes_into_the_study(self, attempt, tmp_path, monkeypatch):
@@ -490,8 +490,7 @@ def test_a_sound_study_has_no_remark_more(attempt):
     assert [verdict.conditions for verdict in study.verdicts] == [(), (), ()]
     assert all("compared with" not in verdict.sentence for verdict in study.verdicts)
     assert [row["parameters"] for row in study.table] == [facts.parameters for facts in study.book.variants.values()]
-    known = ("Not better than the bigram", "learned too little")
-    assert all(any(part in note for part in known) for note in study.notes)
+    assert all("better than the bigram" in note for note in study.notes)
 
 
 def test_the_plugin_is_stored_with_the_study(attempt):

@@ -15,8 +15,9 @@ from tests.refusals import refused
 
 import glassformer
 from glassformer.foundation.errors import UsageError
-from glassformer.study.compare import Execution, compare
+from glassformer.study.compare import compare
 from glassformer.study.planning.planned_study import plan_studies
+from glassformer.study.running.execution import Execution
 from glassformer.training.parallel.launch import WITH_PARENT
 
 CHANGES = [{"name": "none", "set": {"model.positions": "none"}}]

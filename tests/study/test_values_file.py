@@ -10,9 +10,10 @@ import pytest
 from tests.refusals import refused
 
 from glassformer.foundation.errors import RunError
+from glassformer.study.planning.conditions import Condition
 from glassformer.study.statistics.evidence import Problem, Trials
 from glassformer.study.study import Study
-from glassformer.study.values_file import StudyValues, read_values, write_values
+from glassformer.study.values_file import StudyValues, VariantValues, read_values, write_values
 
 GOOD = [1.0, 1.01, 0.99, 1.0, 1.02, 0.98]
 
@@ -21,9 +22,11 @@ def test_values_come_back_to_the_last_bit(tmp_path):
     values = np.random.default_rng(0).normal(size=(3, 5))
     values[1] = np.nan
     trials = {"base": Trials("base", values, {1: Problem.DIVERGED}), "late": Trials("late", np.empty((0, 5)), exploratory=True)}
-    means = {"base": np.array([1.0, 2.0]), "late": np.empty(0)}
-    rates, spent = {"base": 840.0, "late": None}, {"base": 0.5, "late": 1.0}
-    study = StudyValues(trials, np.arange(5.0), True, means, rates, spent, ("n",), ("r",))
+    variants = {
+        "base": VariantValues(trials["base"], np.array([1.0, 2.0]), 0.5, 840.0, 12.0, {"memory_bytes": 7.0}),
+        "late": VariantValues(trials["late"], np.empty(0), conditions=(Condition("flops", "more", 1.0, 2.0),)),
+    }
+    study = StudyValues(variants, np.arange(5.0), True, ("n",), ("r",))
     write_values(tmp_path / "values.json", study, metric="loss")
     kept = read_values(tmp_path / "values.json")
     back, weights = kept.trials, kept.weights
@@ -32,8 +35,11 @@ def test_values_come_back_to_the_last_bit(tmp_path):
     assert back["late"].values.shape == (0, 5)
     assert back["late"].exploratory
     assert kept.blocks
-    assert (kept.seed_values["base"].tolist(), kept.notes, kept.remarks) == ([1.0, 2.0], ("n",), ("r",))
-    assert (kept.tokens_per_second, kept.spent) == (rates, spent)
+    assert (kept.variants["base"].seed_values.tolist(), kept.notes, kept.remarks) == ([1.0, 2.0], ("n",), ("r",))
+    for name, own in variants.items():
+        again = kept.variants[name]
+        for key in ("spent", "tokens_per_second", "tokens", "measured", "conditions"):
+            assert getattr(again, key) == getattr(own, key)
     np.testing.assert_array_equal(weights, np.arange(5.0))
 
 

@@ -10,6 +10,7 @@ from scipy import stats
 from tests.study.verdict_trials import FIXED, M, base, change, one
 
 from glassformer.foundation.metrics import LOSS
+from glassformer.pages import page
 from glassformer.study.statistics.corrections import USUAL_LOOKS, Looks
 from glassformer.study.statistics.evidence import Trials
 from glassformer.study.statistics.verdict import Rules, decide
@@ -39,7 +40,8 @@ class TestSeveralChanges:
     def test_the_sentence_parts_around_the_name(self, name, exploratory, seeds):
         trials = change(name, -0.1, 0.03, exploratory=exploratory)
         verdict = one(Trials(name, trials.values[:seeds], exploratory=exploratory))
-        before, after = verdict.around_name()
+        shown = page.Verdict.of(name, verdict.verdict, verdict.sentence)
+        before, after = shown.before, shown.sentence
         assert before == ("Exploratory, added after the plan:" if exploratory and seeds == 8 else "")
         assert after.startswith("is better, by more" if seeds == 8 else "is not decided: 3 of the 8 planned seeds")
         assert f"{before} {name} {after}".strip() == verdict.sentence

@@ -35,7 +35,7 @@ def make_step() -> Callable[..., TrainStep]:
         built = build_model(ModelConfig.parse(choices), VOCABULARY, seed=seed)
         runtime = Runtime(torch.device("cpu"), "float32", 1)
         loss = TrainingLoss(built, NextTokenConfig(), runtime, smoothing=config.label_smoothing)
-        return TrainStep(loss, OptimizerSet.of(config, built), config, runtime, seed)
+        return TrainStep(loss, OptimizerSet(config, built), config, runtime, seed)
 
     return make
 

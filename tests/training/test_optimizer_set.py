@@ -111,7 +111,7 @@ def test_every_parameter_is_trained_once(make_step) -> None:
 def test_frozen_parameters_are_left_out(make_step) -> None:
     model = make_step().loss_module.network
     model.embedding.weight.requires_grad_(False)
-    optimizers = OptimizerSet.of(TrainingConfig.parse({"steps": 1}), model)
+    optimizers = OptimizerSet(TrainingConfig.parse({"steps": 1}), model)
     assert "embedding.weight" not in optimizers.parameters
     assert "embedding.weight" not in [name for names in optimizers.decay_list().values() for name in names]
     assert optimizer_bytes(TrainingConfig.parse({"steps": 1}), model) == 4 * sum(
@@ -127,4 +127,4 @@ def test_a_memory_of_another_model_is_refused(make_step) -> None:
 def test_a_model_without_anything_to_train_is_refused():
     model = torch.nn.Linear(2, 3).requires_grad_(False)
     with refused(UsageError, "nothing-to-train"):
-        OptimizerSet.of(TrainingConfig(steps=1), model)
+        OptimizerSet(TrainingConfig(steps=1), model)

@@ -29,7 +29,7 @@ def model_of(**settings: Any) -> Transformer:
 def step_of(network: Transformer, **training: Any) -> TrainStep:
     config = TrainingConfig.parse({"steps": 4, "batch_size": 6, **training})
     loss = TrainingLoss(network, NextTokenConfig(), RUNTIME)
-    return TrainStep(loss, OptimizerSet.of(config, network), config, RUNTIME, seed=3)
+    return TrainStep(loss, OptimizerSet(config, network), config, RUNTIME, seed=3)
 
 
 def batch() -> Batch:

@@ -18,12 +18,11 @@ from glassformer.training.slots import (
     Optimizer,
     OptimizerConfig,
     ScheduleConfig,
+    WarmUpConfig,
     decay_groups,
     decays,
     depth_from_top,
     layer_of,
-    warm_up,
-    warm_up_length,
 )
 
 
@@ -53,9 +52,15 @@ def test_how_far_under_the_head_a_parameter_is() -> None:
 
 
 def test_warm_up_by_hand() -> None:
-    assert [warm_up(step, 3) for step in range(3)] == [0.25, 0.5, 0.75]
-    assert (warm_up_length(None, 100), warm_up_length(None, 100_000), warm_up_length(7, 100)) == (5, 100, 7)
-    assert warm_up_length(None, 10) == 0
+    class Marked(WarmUpConfig):
+        """After the warm-up: its length, as a negative number."""
+
+        def after_warm_up(self, step: int, warmup: int, steps: int) -> float:
+            return -warmup
+
+    assert [Marked(warmup=3).lr_multiplier(step, 9) for step in range(4)] == [0.25, 0.5, 0.75, -3]
+    lengths = [(None, 100), (None, 100_000), (7, 100), (None, 10)]
+    assert [Marked(warmup=warmup).lr_multiplier(steps, steps) for warmup, steps in lengths] == [-5, -100, -7, 0]
 
 
 @pytest.mark.parametrize(("slot", "interface"), [(OPTIMIZERS, OptimizerConfig), (SCHEDULES, ScheduleConfig)])

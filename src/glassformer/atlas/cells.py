@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -162,6 +163,10 @@ class Cell:
     others: tuple[str, ...] = ()
 
     @property
+    def place(self) -> Place:
+        return self.text, self.size, self.base
+
+    @property
     def difference(self) -> Estimate:
         return self.verdict.difference if self.verdict is not None else Estimate(None, reason="no runs yet")
 
@@ -204,34 +209,219 @@ class Cell:
 
 def cells(atlas: Atlas, records: Records, margin: float | None = None) -> list[Cell]:
     """Every planned cell, and those that were run besides, in the order of the rows."""
-    groups = _groups(records)
-    there = {key for key in groups if key[0] in atlas.rows} | {*atlas.cells()}
-    found: dict[tuple[str, str, str, str], Cell] = {}
-    for text, size, base in sorted({key[1:] for key in there}):
-        rows = [atlas.rows[name] for name in atlas.rows if (name, text, size, base) in there]
-        for one in _of_text(atlas, records, groups, rows, (text, size, base), margin or atlas.protocol.margin):
-            found[one.row.name, text, size, base] = one
-    return _with_trends(atlas, records, found, margin or atlas.protocol.margin)
+    return _Table(atlas, records, margin or atlas.protocol.margin).cells()
 
 
-def _groups(records: Records) -> dict[tuple[str, str, str, str], list[Group]]:
-    """By row, text, size and base: the groups of runs, the largest first."""
-    sorted_runs: dict[tuple[Any, ...], list[TrialRecord]] = {}
-    for one in records.trials.values():
-        if one.job.area == "trial":
-            place = (one.job.row, one.job.text, one.job.size, one.job.base)
-            key = (*place, one.machine, one.against, one.job.rate, one.recipe)
-            sorted_runs.setdefault(key, []).append(one)
-    found: dict[tuple[str, str, str, str], list[Group]] = {}
-    for key, runs in sorted_runs.items():
-        by_seed = tuple(sorted(runs, key=lambda one: one.job.seed))
-        documents = next((one.documents for one in by_seed if one.documents), "")
-        found.setdefault(key[:4], []).append(Group(*key[:7], documents, by_seed))
-    for (row, text, size, base), own in found.items():
-        own.sort(key=lambda one: -len(one.runs))
-        if row == BASELINE:
-            own[:] = [_with_alike(one, own, records.alike(one.machine, text, size, base)) for one in own]
-    return found
+Place = tuple[str, str, str]
+"""Text, size and base."""
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Makes the cells of some records, judged with a margin."""
+
+    atlas: Atlas
+    records: Records
+    margin: float
+
+    def cells(self) -> list[Cell]:
+        there = {key for key in self.groups if key[0] in self.atlas.rows} | {*self.atlas.cells()}
+        found: dict[tuple[str, str, str, str], Cell] = {}
+        for place in sorted({key[1:] for key in there}):
+            rows = [self.atlas.rows[name] for name in self.atlas.rows if (name, *place) in there]
+            found |= {(one.row.name, *place): one for one in self.of_place(rows, place)}
+        trends = self.trends(found)
+        return [replace(cell, trend=trends.get((cell.text, cell.row.name))) for cell in found.values()]
+
+    @cached_property
+    def groups(self) -> dict[tuple[str, str, str, str], list[Group]]:
+        """By row, text, size and base: the groups of runs, the largest first."""
+        sorted_runs: dict[tuple[Any, ...], list[TrialRecord]] = {}
+        for one in self.records.trials.values():
+            if one.job.area == "trial":
+                place = (one.job.row, one.job.text, one.job.size, one.job.base)
+                key = (*place, one.machine, one.against, one.job.rate, one.recipe)
+                sorted_runs.setdefault(key, []).append(one)
+        found: dict[tuple[str, str, str, str], list[Group]] = {}
+        for key, runs in sorted_runs.items():
+            by_seed = tuple(sorted(runs, key=lambda one: one.job.seed))
+            documents = next((one.documents for one in by_seed if one.documents), "")
+            found.setdefault(key[:4], []).append(Group(*key[:7], documents, by_seed))
+        for (row, text, size, base), own in found.items():
+            own.sort(key=lambda one: -len(one.runs))
+            if row == BASELINE:
+                own[:] = [_with_alike(one, own, self.records.alike(one.machine, text, size, base)) for one in own]
+        return found
+
+    def of_place(self, rows: Sequence[Row], place: Place) -> list[Cell]:
+        """The cells of one text, size and base: families are judged one by one, against the largest group of baselines."""
+        _, size, base = place
+        ground = _largest(self.groups.get((BASELINE, *place), []), lambda: base_rate(self.atlas, self.records, base))
+        chosen = {row.name: self.group_for(row, ground, self.groups.get((row.name, *place), [])) for row in rows}
+        verdicts: dict[str, Verdict] = {}
+        for family in dict.fromkeys(row.family for row in rows):
+            verdicts |= self.judge([row for row in rows if row.family == family], chosen, ground, place)
+        ruler = self.ruler(chosen, ground, size)
+        made = []
+        for row in rows:
+            group, verdict = chosen[row.name], verdicts.get(row.name)
+            facts = self.facts(row.name, place, group or ground)
+            worth = None
+            if ruler is not None and verdict is not None and verdict.difference.value is not None and row.role != "ruler":
+                worth = steps_worth(
+                    row.title, _negative(verdict.difference), ruler
+                )  # speeds of runs side by side are too rough
+            made.append(
+                Cell(
+                    row,
+                    *place,
+                    word=OPEN if verdict is None else verdict.verdict,
+                    verdict=verdict,
+                    group=group,
+                    losses={} if group is None else self.losses(group),
+                    baseline=np.zeros(0) if ground is None else np.array([*self.losses(ground).values()]),
+                    rate_note=self.rate_note(row, group, base),
+                    curve=curve_of(self.atlas, self.records, row.name, base),
+                    worth=worth,
+                    parameters=facts.get("parameters"),
+                    flops=facts.get("flops"),
+                    speed=_speed(group, ground),
+                    base_rate=1.0 if ground is None else ground.rate,
+                    matched=facts.get("matched", {}),
+                    others=tuple(self.others(row, place, group)),
+                )
+            )
+        return made
+
+    def losses(self, group: Group) -> dict[int, float]:
+        return {one.job.seed: _loss(one, self.records) for one in group.runs}
+
+    def weights(self, documents: str) -> Floats:
+        return np.asarray(self.records.texts[documents]["weights"], dtype=np.float64)
+
+    def variant(self, row: str, place: Place, machines: Iterable[str]) -> dict[str, Any]:
+        """Cost and checks of a row, by the first of these machines that has them."""
+        known = (self.records.variants.get((row, *place[1:], name)) for name in machines)
+        return next((one for one in known if one is not None), {})
+
+    def group_for(self, row: Row, ground: Group | None, groups: Sequence[Group]) -> Group | None:
+        """The largest group that was run against this baseline."""
+        if ground is None:
+            return None
+        own = [one for one in groups if one.machine in ground.machines and one.against == ground.against]
+        found = _largest(own, lambda: rate_of(self.atlas, self.records, row.name, ground.base))
+        return None if found is None else replace(found, machines=ground.machines)
+
+    def judge(
+        self, rows: Sequence[Row], chosen: Mapping[str, Group | None], ground: Group | None, place: Place
+    ) -> dict[str, Verdict]:
+        """The verdicts of a family; rows that were not run count in its correction."""
+        if ground is None:
+            return {}
+        protocol, weights = self.atlas.protocol, self.weights(ground.documents)
+        looks, paired = tuple(protocol.looks), protocol.sizes[place[1]].design == "paired"
+        if len(ground.runs) < (looks[0] if paired else protocol.bank):
+            return {}
+
+        def of_runs(name: str, runs: Sequence[TrialRecord]) -> Trials:
+            values = [np.full(len(weights), np.nan) if one.values is None else one.values for one in runs]
+            problems = {at: Problem(one.problem) for at, one in enumerate(runs) if one.problem is not None}
+            return Trials(name, np.array(values).reshape(len(runs), len(weights)), problems)
+
+        trials, base_labels = [], tuple(one.job.seed for one in ground.runs)
+        for row in rows:
+            group, about = chosen[row.name], (self.variant(row.name, place, [name]) for name in ground.machines)
+            if leak := next((one["leak"] for one in about if one.get("leak")), None):
+                values, problems = np.full((looks[0], len(weights)), np.nan), dict.fromkeys(range(looks[0]), Problem.LEAK)
+                trials.append(Trials(row.name, values, problems, leak=str(leak)))
+            else:
+                trials.append(of_runs(row.name, () if group is None else group.runs))
+        judged = decide(
+            of_runs(BASELINE, ground.runs),
+            trials,
+            Rules(looks, LOSS, self.margin, by_pairs=paired),
+            weights=weights,
+            labels=base_labels if paired else None,
+            base_labels=base_labels,
+        )
+        ran = {one.name for one in trials if one.seeds >= looks[0] or one.problems}
+        return {one.variant: one for one in judged if one.variant in ran}
+
+    def ruler(self, chosen: Mapping[str, Group | None], ground: Group | None, size: str) -> Ruler | None:
+        """The baseline at several numbers of steps, by seed; None before two of them have run."""
+        about = self.atlas.protocol.sizes[size]
+        points = {1.0: ground if about.design == "paired" else chosen.get(COPY)}
+        points |= {factor: chosen.get(name) for name, factor in RULERS.items()}
+        losses = {factor: self.losses(group) for factor, group in points.items() if group is not None}
+        if 1.0 not in losses or len(losses) < 2:
+            return None
+        shared = sorted(set.intersection(*(set(own) for own in losses.values())))
+        values = np.array([[losses[factor][seed] for factor in sorted(losses)] for seed in shared])
+        usable = len(shared) > 1 and np.isfinite(values).all()
+        return Ruler(tuple(round(factor * about.steps) for factor in sorted(losses)), values, about.steps) if usable else None
+
+    def facts(self, row: str, place: Place, group: Group | None) -> dict[str, Any]:
+        """Cost over the baseline's, and the matched width; by the code that made the runs of a group, or code alike."""
+        for machine in () if group is None else sorted(group.machines, key=lambda one: one != group.machine):
+            own, other = (self.variant(name, place, [machine]) for name in (row, BASELINE))
+            if own and other:
+                keys = (("parameters", "parameters"), ("flops", "step_flops"))
+                return {**{key: own[of] / other[of] for key, of in keys if other.get(of)}, "matched": own.get("matched", {})}
+        return {}
+
+    def rate_note(self, row: Row, group: Group | None, base: str) -> str:
+        """Whether the rate of a cell was tuned, in words."""
+        curve = curve_of(self.atlas, self.records, row.name, base)
+        if row.role != "row":
+            return "the baseline's rate"
+        if curve is None or curve.best is None:
+            return "not tuned: the baseline's rate" + (f" times {row.rate:g}" if row.rate != 1.0 else "")
+        edge = "; at the edge of the rates tried" if curve.next_rate is not None else ""
+        if group is not None and abs(math.log2(curve.best / group.rate)) > HALF_STEP + 0.01:
+            return f"tuned rate {curve.best:g} not run yet; this cell has rate {group.rate:g}{edge}"
+        return f"tuned: best at {curve.best:g} times the size's rate, over {len(curve.rates)} rates with 4 seeds each{edge}"
+
+    def others(self, row: Row, place: Place, group: Group | None) -> Iterable[str]:
+        """Results of the same cell by other code, machines or rates, a sentence each; they stay beside the first."""
+        baselines = self.groups.get((BASELINE, *place), [])
+        for other in self.groups.get((row.name, *place), []):
+            grounds = (one for one in baselines if other.machine in one.machines and one.against == other.against)
+            ground = next(grounds, None)
+            if group is None or other.runs is group.runs or ground is None:
+                continue
+            found = self.judge([row], {row.name: other}, ground, place).get(row.name)
+            word = OPEN if found is None else found.verdict
+            about = f"rate {other.rate:g} and {len(other.runs)} seeds, machine {other.machine} ({', '.join(other.files)})"
+            yield f"{word} with {about}"
+
+    def trends(self, found: Mapping[tuple[str, str, str, str], Cell]) -> dict[tuple[str, str], Trend]:
+        """By text and row, where two sizes or more have runs."""
+        changes: dict[str, dict[str, list[AtSize]]] = {}
+        documents: dict[str, str] = {}
+        for (name, *_), cell in found.items():
+            if cell.group is not None:
+                documents.setdefault(cell.text, cell.group.documents)
+            if cell.base != "modern" or cell.group is None or cell.verdict is None:
+                continue
+            paired = self.atlas.protocol.sizes[cell.size].design == "paired"
+            reference = self.values_of(BASELINE if paired else COPY, cell.group)
+            runs = [one for one in cell.group.runs if one.values is not None and one.job.seed in reference]
+            d = [one.values - reference[one.job.seed] for one in runs if one.values is not None]
+            parameters = self.variant(BASELINE, cell.place, cell.group.machines).get("parameters")
+            if d and parameters and cell.word != "invalid" and cell.row.role == "row":
+                changes.setdefault(cell.text, {}).setdefault(name, []).append(AtSize(parameters, np.array(d)))
+        trends: dict[tuple[str, str], Trend] = {}
+        for text, rows in changes.items():
+            own = {name: sizes for name, sizes in rows.items() if len(sizes) > 1}
+            weights = self.weights(documents[text])
+            trends |= {(text, one.variant): one for one in trends_over_size(own, LOSS, self.margin, weights=weights)}
+        return trends
+
+    def values_of(self, row: str, like: Group) -> dict[int, Floats]:
+        """By seed, of another row's runs that belong with a group."""
+        runs = self.records.select(row=row, text=like.text, size=like.size, base=like.base, area="trial")
+        same = (one for one in runs if one.machine in like.machines and one.against == like.against)
+        return {one.job.seed: one.values for one in same if one.values is not None}
 
 
 def _with_alike(group: Group, groups: Sequence[Group], machines: frozenset[str]) -> Group:
@@ -242,54 +432,6 @@ def _with_alike(group: Group, groups: Sequence[Group], machines: frozenset[str])
     return replace(group, runs=tuple(by_seed[seed] for seed in sorted(by_seed)), machines=machines)
 
 
-def _of_text(
-    atlas: Atlas,
-    records: Records,
-    groups: Mapping[tuple[str, str, str, str], list[Group]],
-    rows: Sequence[Row],
-    place: tuple[str, str, str],
-    margin: float,
-) -> list[Cell]:
-    """The cells of one text, size and base: families are judged one by one, against the largest group of baselines."""
-    _, size, base = place
-    baselines = groups.get((BASELINE, *place), [])
-    ground = _largest(baselines, lambda: base_rate(atlas, records, base))
-    chosen = {row.name: _group_for(atlas, records, row, ground, groups.get((row.name, *place), [])) for row in rows}
-    verdicts: dict[str, Verdict] = {}
-    for family in dict.fromkeys(row.family for row in rows):
-        own = [row for row in rows if row.family == family]
-        verdicts |= _judge(atlas, records, own, chosen, ground, (size, base), margin)
-    ruler = _ruler(atlas, records, chosen, ground, size)
-    made = []
-    for row in rows:
-        group, verdict = chosen[row.name], verdicts.get(row.name)
-        facts = _facts(records, row.name, size, base, group or ground)
-        worth = None
-        if ruler is not None and verdict is not None and verdict.difference.value is not None and row.role != "ruler":
-            worth = steps_worth(row.title, _negative(verdict.difference), ruler)  # speeds of runs side by side are too rough
-        made.append(
-            Cell(
-                row,
-                *place,
-                word=OPEN if verdict is None else verdict.verdict,
-                verdict=verdict,
-                group=group,
-                losses={} if group is None else {one.job.seed: _loss(one, records) for one in group.runs},
-                baseline=np.zeros(0) if ground is None else np.array([_loss(one, records) for one in ground.runs]),
-                rate_note=_rate_note(atlas, records, row, group, base),
-                curve=curve_of(atlas, records, row.name, base),
-                worth=worth,
-                parameters=facts.get("parameters"),
-                flops=facts.get("flops"),
-                speed=_speed(group, ground),
-                base_rate=1.0 if ground is None else ground.rate,
-                matched=facts.get("matched", {}),
-                others=tuple(_others(atlas, records, groups, row, place, group, margin)),
-            )
-        )
-    return made
-
-
 def _largest(groups: Sequence[Group], rate: Callable[[], float]) -> Group | None:
     """The group with most runs; of several, the one with the protocol's rate."""
     if len(groups) < 2:
@@ -298,174 +440,16 @@ def _largest(groups: Sequence[Group], rate: Callable[[], float]) -> Group | None
     return max(groups, key=lambda one: (len(one.runs), one.rate == wanted))
 
 
-def _group_for(atlas: Atlas, records: Records, row: Row, ground: Group | None, groups: Sequence[Group]) -> Group | None:
-    """The largest group that was run against this baseline."""
-    if ground is None:
-        return None
-    own = [one for one in groups if one.machine in ground.machines and one.against == ground.against]
-    found = _largest(own, lambda: rate_of(atlas, records, row.name, ground.base))
-    return None if found is None else replace(found, machines=ground.machines)
-
-
-def _judge(
-    atlas: Atlas,
-    records: Records,
-    rows: Sequence[Row],
-    chosen: Mapping[str, Group | None],
-    ground: Group | None,
-    where: tuple[str, str],
-    margin: float,
-) -> dict[str, Verdict]:
-    """The verdicts of a family; rows that were not run count in its correction."""
-    size, base = where
-    if ground is None:
-        return {}
-    looks, paired = tuple(atlas.protocol.looks), atlas.protocol.sizes[size].design == "paired"
-    weights = np.asarray(records.texts[ground.documents]["weights"], dtype=np.float64)
-    if len(ground.runs) < (looks[0] if paired else atlas.protocol.bank):
-        return {}
-
-    def of_runs(name: str, runs: Sequence[TrialRecord]) -> Trials:
-        values = [np.full(len(weights), np.nan) if one.values is None else one.values for one in runs]
-        problems = {at: Problem(one.problem) for at, one in enumerate(runs) if one.problem is not None}
-        return Trials(name, np.array(values).reshape(len(runs), len(weights)), problems)
-
-    trials, base_labels = [], tuple(one.job.seed for one in ground.runs)
-    for row in rows:
-        group, about = chosen[row.name], (records.variants.get((row.name, size, base, name)) for name in ground.machines)
-        leak = next((one["leak"] for one in about if one is not None and one["leak"]), None)
-        runs = () if group is None else group.runs
-        if leak:
-            values, problems = np.full((looks[0], len(weights)), np.nan), dict.fromkeys(range(looks[0]), Problem.LEAK)
-            trials.append(Trials(row.name, values, problems, leak=str(leak)))
-            continue
-        trials.append(of_runs(row.name, runs))
-    rules = Rules(looks, LOSS, margin, by_pairs=paired)
-    judged = decide(
-        of_runs(BASELINE, ground.runs),
-        trials,
-        rules,
-        weights=weights,
-        labels=base_labels if paired else None,
-        base_labels=base_labels,
-    )
-    ran = {one.name for one in trials if one.seeds >= looks[0] or one.problems}
-    return {one.variant: one for one in judged if one.variant in ran}
-
-
 def _negative(difference: Estimate) -> Estimate:
     """The gain of a difference in loss."""
     value, low, high = (None if end is None else -end for end in (difference.value, difference.high, difference.low))
     return Estimate(value, low, high, difference.n)
 
 
-def _ruler(atlas: Atlas, records: Records, chosen: Mapping[str, Group | None], ground: Group | None, size: str) -> Ruler | None:
-    """The baseline at several numbers of steps, by seed; None before two of them have run."""
-    own_seeds = ground if atlas.protocol.sizes[size].design == "paired" else chosen.get(COPY)
-    points = {1.0: own_seeds}
-    points |= {factor: chosen.get(name) for name, factor in RULERS.items()}
-    losses = {
-        factor: {one.job.seed: _loss(one, records) for one in group.runs}
-        for factor, group in points.items()
-        if group is not None
-    }
-    if 1.0 not in losses or len(losses) < 2:
-        return None
-    shared = sorted(set.intersection(*(set(own) for own in losses.values())))
-    values = np.array([[losses[factor][seed] for factor in sorted(losses)] for seed in shared])
-    steps = atlas.protocol.sizes[size].steps
-    usable = len(shared) > 1 and np.isfinite(values).all()
-    return Ruler(tuple(round(factor * steps) for factor in sorted(losses)), values, steps) if usable else None
-
-
-def _facts(records: Records, row: str, size: str, base: str, group: Group | None) -> dict[str, Any]:
-    """Cost over the baseline's, and the matched width; by the code that made the runs of a group, or code alike."""
-    machines = () if group is None else sorted(group.machines, key=lambda one: one != group.machine)
-    for machine in machines:
-        own, other = (records.variants.get((name, size, base, machine)) for name in (row, BASELINE))
-        if own is not None and other is not None:
-            keys = (("parameters", "parameters"), ("flops", "step_flops"))
-            return {**{key: own[of] / other[of] for key, of in keys if other.get(of)}, "matched": own.get("matched", {})}
-    return {}
-
-
 def _speed(group: Group | None, ground: Group | None) -> float | None:
     """Tokens per second over the baseline's, medians. Rough: runs shared the machine with more or fewer others."""
     rates = [[one.tokens_per_second for one in own.runs if one.tokens_per_second] for own in (group, ground) if own is not None]
     return float(np.median(rates[0]) / np.median(rates[1])) if len(rates) == 2 and all(rates) else None
-
-
-def _rate_note(atlas: Atlas, records: Records, row: Row, group: Group | None, base: str) -> str:
-    """Whether the rate of a cell was tuned, in words."""
-    curve = curve_of(atlas, records, row.name, base)
-    if row.role != "row":
-        return "the baseline's rate"
-    if curve is None or curve.best is None:
-        return "not tuned: the baseline's rate" + (f" times {row.rate:g}" if row.rate != 1.0 else "")
-    edge = "; at the edge of the rates tried" if curve.next_rate is not None else ""
-    if group is not None and abs(math.log2(curve.best / group.rate)) > HALF_STEP + 0.01:
-        return f"tuned rate {curve.best:g} not run yet; this cell has rate {group.rate:g}{edge}"
-    return f"tuned: best at {curve.best:g} times the size's rate, over {len(curve.rates)} rates with 4 seeds each{edge}"
-
-
-def _others(
-    atlas: Atlas,
-    records: Records,
-    groups: Mapping[tuple[str, str, str, str], list[Group]],
-    row: Row,
-    place: tuple[str, str, str],
-    group: Group | None,
-    margin: float,
-) -> Iterable[str]:
-    """Results of the same cell by other code, machines or rates, a sentence each; they stay beside the first."""
-    for other in groups.get((row.name, *place), []):
-        ground = next(
-            (
-                one
-                for one in groups.get((BASELINE, *place), [])
-                if other.machine in one.machines and one.against == other.against
-            ),
-            None,
-        )
-        if group is None or other.runs is group.runs or ground is None:
-            continue
-        found = _judge(atlas, records, [row], {row.name: other}, ground, place[1:], margin).get(row.name)
-        word = OPEN if found is None else found.verdict
-        yield f"{word} with rate {other.rate:g} and {len(other.runs)} seeds, machine {other.machine} ({', '.join(other.files)})"
-
-
-def _with_trends(atlas: Atlas, records: Records, found: dict[tuple[str, str, str, str], Cell], margin: float) -> list[Cell]:
-    """Adds to every cell the trend of its row on its text, where two sizes or more have runs."""
-    changes: dict[tuple[str, str], list[AtSize]] = {}
-    for (name, text, size, base), cell in found.items():
-        if base != "modern" or cell.group is None or cell.verdict is None:
-            continue
-        paired = atlas.protocol.sizes[size].design == "paired"
-        reference = _runs_of(records, BASELINE if paired else COPY, cell.group)
-        d = [
-            one.values - reference[one.job.seed]
-            for one in cell.group.runs
-            if one.values is not None and one.job.seed in reference
-        ]
-        machines = (records.variants.get((BASELINE, size, base, name)) for name in cell.group.machines)
-        parameters = next((one["parameters"] for one in machines if one is not None), None)
-        if d and parameters and cell.word != "invalid" and cell.row.role == "row":
-            changes.setdefault((text, name), []).append(AtSize(parameters, np.array(d)))
-    trends: dict[tuple[str, str], Trend] = {}
-    for text in {text for text, _ in changes}:
-        own = {name: sizes for (where, name), sizes in changes.items() if where == text and len(sizes) > 1}
-        documents = next(cell.group.documents for (_, where, _, _), cell in found.items() if where == text and cell.group)
-        weights = np.asarray(records.texts[documents]["weights"], dtype=np.float64)
-        for one in trends_over_size(own, LOSS, margin, weights=weights) if own else ():
-            trends[text, one.variant] = one
-    return [replace(cell, trend=trends.get((cell.text, cell.row.name))) for cell in found.values()]
-
-
-def _runs_of(records: Records, row: str, like: Group) -> dict[int, Floats]:
-    """Values by seed of another row's runs that belong with a group."""
-    runs = records.select(row=row, text=like.text, size=like.size, base=like.base, area="trial")
-    same = (one for one in runs if one.machine in like.machines and one.against == like.against and one.values is not None)
-    return {one.job.seed: one.values for one in same if one.values is not None}
 
 
 def over_texts(atlas: Atlas, found: Sequence[Cell], margin: float | None = None) -> dict[str, Overall]:

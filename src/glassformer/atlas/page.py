@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 from collections.abc import Sequence
@@ -16,6 +14,7 @@ from glassformer.atlas.protocol import Atlas, Row
 from glassformer.atlas.records import Records
 from glassformer.figures.html_document import drawn_document
 from glassformer.foundation.files import write_atomically
+from glassformer.runs.records import csv_text
 
 TITLE = "What changed a Transformer, and whether it did here"
 
@@ -78,7 +77,7 @@ def bibtex(row: Row) -> str:
 
 def to_csv(cells: Sequence[Cell]) -> str:
     """One line per cell."""
-    stream, lines = io.StringIO(), []
+    lines = []
     for cell in cells:
         known, difference = cell.to_dict(), cell.difference
         about = {key: getattr(cell.row, key) for key in ("title", "slot", "year", "kind")}
@@ -87,10 +86,7 @@ def to_csv(cells: Sequence[Cell]) -> str:
         first = {key: known[key] for key in ("row", "text", "size", "base", "word")}
         last = {key: known[key] for key in ("p_corrected", "rate", "rate_note", "parameters", "flops", "speed", "command")}
         lines.append({**first, **about, **figures, **worth, **last})
-    writer = csv.DictWriter(stream, list(lines[0]) if lines else [], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({key: _short(value) for key, value in line.items()} for line in lines)
-    return stream.getvalue()
+    return csv_text([{key: _short(value) for key, value in line.items()} for line in lines])
 
 
 def _short(value: Any) -> Any:

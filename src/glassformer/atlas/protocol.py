@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +16,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from glassformer.foundation.config import Config, override
-from glassformer.foundation.errors import UnknownName
+from glassformer.foundation.errors import ConfigError, UnknownName
 from glassformer.foundation.yaml_text import read_yaml
 
 BASELINE = "baseline"
@@ -130,6 +130,8 @@ class Atlas:
     changes: Mapping[str, Any] = field(default_factory=dict)
     steps: int | None = None
     """In place of every size's steps."""
+    _widths: dict[tuple[str, str, str], dict[str, Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Those that were matched, by row, size and base."""
 
     @classmethod
     def load(cls, changes: Mapping[str, Any] | None = None, steps: int | None = None, more: Sequence[Path] = ()) -> Atlas:
@@ -161,12 +163,30 @@ class Atlas:
 
     def recipe(self, job: Job) -> dict[str, Any]:
         """The recipe of a job, with its matched width."""
-        adapted = _matched(self, job.row, job.size, job.base)
-        return override(self.plain_recipe(job), adapted) if adapted else self.plain_recipe(job)
+        return override(self.plain_recipe(job), self.matched(job.row, job.size, job.base))
 
     def matched(self, row: str, size: str, base: str = "modern") -> dict[str, Any]:
         """The feed-forward width that gives a row the parameters it should have; empty where it has them."""
-        return dict(_matched(self, row, size, base))
+        if (row, size, base) not in self._widths:
+            self._widths[row, size, base] = self._match(row, size, base)
+        return self._widths[row, size, base]
+
+    def _match(self, name: str, size: str, base: str) -> dict[str, Any]:
+        from glassformer.recipe import Recipe
+        from glassformer.study.planning.size_matching import match, size_of
+
+        row, vocabulary = self.row(name), 256
+        if name == BASELINE or not row.match:
+            return {}
+        jobs = (Job(one, self.protocol.tuning_text, size, 0, base=base) for one in (name, BASELINE))
+        own, other = (Recipe.parse(self.plain_recipe(job)) for job in jobs)
+        target = round(row.parameters * size_of(other.model, vocabulary, "parameters", 1))
+        if abs(size_of(own.model, vocabulary, "parameters", 1) / target - 1.0) <= self.protocol.match_above:
+            return {}
+        try:
+            return match(name, own, vocabulary, "parameters", target)[0]
+        except ConfigError:  # its feed-forward has no width of its own: the cell shows both sizes
+            return {}
 
     def plain_recipe(self, job: Job) -> dict[str, Any]:
         row, size, base = self.row(job.row), self.protocol.sizes[job.size], self.protocol.bases[job.base]
@@ -184,9 +204,6 @@ class Atlas:
             "seed": job.seed,
         }
         return override(values, settings)
-
-    def __hash__(self) -> int:
-        return id(self)
 
     # -- jobs --------------------------------------------------------------------------------------------------------------
 
@@ -215,22 +232,3 @@ class Atlas:
             for text in stage.texts:
                 for row in self.stage_rows(stage):
                     yield row, text, stage.size, stage.base
-
-
-@cache
-def _matched(atlas: Atlas, row: str, size: str, base: str) -> Mapping[str, Any]:
-    from glassformer.foundation.errors import ConfigError
-    from glassformer.recipe import Recipe
-    from glassformer.study.planning.size_matching import match, size_of
-
-    about, vocabulary, text = atlas.row(row), 256, atlas.protocol.tuning_text
-    if row == BASELINE or not about.match:
-        return {}
-    own, other = (Recipe.parse(atlas.plain_recipe(Job(name, text, size, 0, base=base))) for name in (row, BASELINE))
-    target = round(about.parameters * size_of(other.model, vocabulary, "parameters", 1))
-    if abs(size_of(own.model, vocabulary, "parameters", 1) / target - 1.0) <= atlas.protocol.match_above:
-        return {}
-    try:
-        return match(row, own, vocabulary, "parameters", target)[0]
-    except ConfigError:  # its feed-forward has no width of its own: the cell shows both sizes
-        return {}

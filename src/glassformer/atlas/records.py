@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from importlib import resources
 from pathlib import Path
 from typing import Any, final
@@ -23,26 +23,12 @@ from glassformer.foundation.files import sha256_of_bytes, write_atomically
 
 SCALE = 1e5
 MOST_BYTES = 256 << 20
-KINDS = ("machine", "text", "variant", "trial")
+JOB = tuple(one.name for one in fields(Job))
 KEYS = {
     "machine": {"id", "about"},
     "text": {"text", "documents", "weights"},
     "variant": {"row", "size", "base", "machine", "parameters", "leak"},
-    "trial": {
-        "row",
-        "text",
-        "size",
-        "base",
-        "rate",
-        "seed",
-        "area",
-        "recipe",
-        "against",
-        "machine",
-        "documents",
-        "values",
-        "problem",
-    },
+    "trial": {*JOB, "recipe", "against", "machine", "documents", "values", "problem"},
 }
 """What a line of each kind must have, besides ``k``."""
 
@@ -147,13 +133,12 @@ class Records:
 def trial_line(job: Job, **outcome: Any) -> dict[str, Any]:
     """The line of a run; ``values`` are nats per token by document."""
     values = outcome.pop("values")
-    about = {"row": job.row, "text": job.text, "size": job.size, "base": job.base, "rate": job.rate, "seed": job.seed}
     whole = None if values is None else [round(float(value) * SCALE) for value in values]
-    return {"k": "trial", **about, "area": job.area, **outcome, "values": whole}
+    return {"k": "trial", **asdict(job), **outcome, "values": whole}
 
 
 def _trial(line: Mapping[str, Any], file: str) -> TrialRecord:
-    job = Job(line["row"], line["text"], line["size"], line["seed"], line["rate"], line["base"], line["area"])
+    job = Job(**{key: line[key] for key in JOB})
     values = None if line["values"] is None else np.asarray(line["values"], dtype=np.float64) / SCALE
     rest = (line["problem"], line.get("tokens_per_second"), line.get("seconds"))
     return TrialRecord(job, line["recipe"], line["against"], line["machine"], line["documents"], values, *rest, file)
@@ -187,7 +172,7 @@ def read_portion(file: Path) -> Iterator[dict[str, Any]]:
                 return
             raise RunError(f"{file}, line {number} is damaged ({error}).", reason="damaged") from error
         kind = line.get("k") if isinstance(line, dict) else None
-        if kind not in KINDS or KEYS[kind] - line.keys():
+        if kind not in KEYS or KEYS[kind] - line.keys():
             raise RunError(f"{file}, line {number} is not a record of the atlas.", reason="damaged")
         yield line
 

@@ -34,10 +34,10 @@ from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import choose_runtime, environment
 from glassformer.recipe import Recipe
 from glassformer.runs.directory import RunDirectory
-from glassformer.study.compare import gpus_to_share
 from glassformer.study.planning.plan import VALIDATION_SPLIT, Trial, recipe_fingerprint
 from glassformer.study.planning.variant_data import prepare_each
 from glassformer.study.planning.variant_facts import Facts
+from glassformer.study.running.execution import gpus_to_share
 from glassformer.study.running.executors.base import Ended, Executor, Task
 from glassformer.study.running.executors.local import PER_GPU, LocalExecutor
 from glassformer.study.running.trial_results import read_trial
@@ -331,19 +331,9 @@ class Portion:
             return
         facts = Facts(recipe="", data="", documents="").inspected(answer)
         self._facts[job.row, job.size, job.base] = {"leak": facts.leak, "check": facts.check}
-        self._write(
-            {
-                "k": "variant",
-                "row": job.row,
-                "size": job.size,
-                "base": job.base,
-                "machine": self._machine,
-                "parameters": facts.parameters,
-                "step_flops": facts.step_flops,
-                "matched": self.atlas.matched(job.row, job.size, job.base),
-                "leak": facts.cheats or None,
-            }
-        )
+        about = {"row": job.row, "size": job.size, "base": job.base, "machine": self._machine}
+        matched = {"matched": self.atlas.matched(job.row, job.size, job.base), "leak": facts.cheats or None}
+        self._write({"k": "variant", **about, "parameters": facts.parameters, "step_flops": facts.step_flops, **matched})
 
     @property
     def _context(self) -> dict[str, Any]:
@@ -418,7 +408,7 @@ class Portion:
         if documents not in self.records.texts:
             about = {"text": job.text, "documents": documents, "data": data["sha256"], "python": platform.python_version()}
             self._write({"k": "text", **about, "unit": result.evaluation.unit, "weights": weights})
-        rate = result.tokens_per_second
+        rate = result.logged.get("tokens_per_second")
         problem = None if result.problem is None else result.problem.value
         values = {"values": units.values, "documents": documents, "problem": problem}
         return {**values, "tokens_per_second": None if rate is None else round(rate)}

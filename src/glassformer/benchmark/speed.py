@@ -163,7 +163,7 @@ def training_program(job: TrainingJob, watch: Watcher = SILENT) -> Program:
     config, on_cuda = TrainingConfig(steps=job.steps, batch_size=job.batch), runtime.device.type == "cuda"
     model = build_model(sizes.config(), sizes.vocabulary, seed=0).to(runtime.device)
     loss = TrainingLoss(model, NextTokenConfig(), runtime)
-    plain = TrainStep(loss, OptimizerSet.of(config, model), config, runtime, 0)
+    plain = TrainStep(loss, OptimizerSet(config, model), config, runtime, 0)
     step = accelerate(plain, StepForm(compiled=on_cuda, captured=on_cuda), watch)
     batches = job.batches()
 

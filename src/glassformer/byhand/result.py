@@ -53,6 +53,15 @@ class Result(ABC):
         return html_document(title=self.title, body=f"<main>{self._repr_html_()}</main>")
 
 
+def plain(value: Any) -> Any:
+    """An array as a list, and so those inside a mapping or a list."""
+    if isinstance(value, Mapping):
+        return {key: plain(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [plain(one) for one in value]
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
 def number(x: float) -> str:
     """Four significant digits; very small and very large ones with an exponent."""
     if x == 0:

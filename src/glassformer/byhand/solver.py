@@ -17,7 +17,7 @@ import numpy as np
 from glassformer.byhand.optimum import Softmax, gap_in_ball, nearest_in_ball, row_space, spread
 from glassformer.byhand.problem import Array, Problem, make_problem
 from glassformer.byhand.reachability import Reach, reach
-from glassformer.byhand.result import Result, number, some_keys, vector
+from glassformer.byhand.result import Result, number, plain, some_keys, vector
 from glassformer.byhand.softmax import excess_from_scores, kl_from_scores, output_of, scores_of, weights_of
 
 if TYPE_CHECKING:
@@ -51,32 +51,23 @@ class Curve:
     least_squares: Array
 
     def to_dict(self) -> dict[str, Any]:
-        rows = {"lengths": self.lengths, "kl": self.best, "least_squares_kl": self.least_squares}
-        return {name: row.tolist() for name, row in rows.items()}
+        return plain({"lengths": self.lengths, "kl": self.best, "least_squares_kl": self.least_squares})
 
 
 @dataclass(frozen=True)
 class LeastSquares:
-    """``query`` fits ``logits`` and gives ``own_weights``; ``rescaled`` has a given length and gives ``weights``."""
+    """``query`` fits ``logits`` and gives ``own_weights``; ``rescaled_query`` has a given length and gives ``weights``."""
 
     logits: Array
     query: Array
     own_weights: Array
     own_kl: float
-    rescaled: Array
+    rescaled_query: Array
     weights: Array
     kl: float
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "logits": self.logits.tolist(),
-            "query": self.query.tolist(),
-            "own_weights": self.own_weights.tolist(),
-            "own_kl": self.own_kl,
-            "rescaled_query": self.rescaled.tolist(),
-            "weights": self.weights.tolist(),
-            "kl": self.kl,
-        }
+        return plain(vars(self))
 
 
 @final
@@ -271,7 +262,7 @@ def _solve_row(problem: Problem, place: int) -> Answer:
     best = best_query(keys, goal, scale, bound, [fitted, *guesses(limits, bound)])
     beside = least_squares(keys, goal, scale, float(np.linalg.norm(best.query)), aims)
     if beside.kl < best.kl:  # equal but for rounding, as with two keys
-        best = measured(keys, goal, scale, bound, beside.rescaled)
+        best = measured(keys, goal, scale, bound, beside.rescaled_query)
     return Answer(problem, place, limits, best, beside)
 
 

@@ -161,7 +161,7 @@ def _uncut(step: TrainStep, shards: Shards) -> TrainStep:
     """The same step on the whole network of this process."""
     network: Any = shards.plain
     loss = TrainingLoss(network, step.loss_module.objective, step.runtime, smoothing=step.loss_module.smoothing)
-    return TrainStep(loss, OptimizerSet.of(step.config, network), step.config, step.runtime, step.seed)
+    return TrainStep(loss, OptimizerSet(step.config, network), step.config, step.runtime, step.seed)
 
 
 def _gathered_gradient(step: TrainStep, batch: Batch) -> torch.Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from glassformer.cli.console import out, print_json, remarks, say
 from glassformer.cli.options import CheckpointOption, Json, Plugin, RunArgument
@@ -16,29 +16,20 @@ def command(
     run: RunArgument,
     question: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[QUESTION]", help='For example "Where was Ann Lee born?"; for a classifier, the text to label.'
-        ),
+        Argument(metavar="[QUESTION]", help='For example "Where was Ann Lee born?"; for a classifier, the text to label.'),
     ] = None,
     questions: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.tsv", help="Read questions from this file, one per line: QUESTION, or QUESTION<tab>ANSWER."),
+        Option(metavar="FILE.tsv", help="Read questions from this file, one per line: QUESTION, or QUESTION<tab>ANSWER."),
     ] = None,
-    pair: Annotated[str | None, typer.Option(metavar="TEXT", help="The second text, for a classifier of text pairs.")] = None,
-    beams: Annotated[int, typer.Option(min=1, help="Width of the beam search; above 1 also prints the alternatives.")] = 1,
-    abstain_below: Annotated[
-        float | None, typer.Option(metavar="P", help='Answer "I don\'t know" if the confidence is below P.')
-    ] = None,
+    pair: Annotated[str | None, Option(metavar="TEXT", help="The second text, for a classifier of text pairs.")] = None,
+    beams: Annotated[int, Option(min=1, help="Width of the beam search; above 1 also prints the alternatives.")] = 1,
+    abstain_below: Annotated[float | None, Option(metavar="P", help='Answer "I don\'t know" below this confidence.')] = None,
     abstain: Annotated[
         bool,
-        typer.Option(
-            "--abstain",
-            help='Answer "I don\'t know" if, by the rule that `evaluate` fitted, the person was probably not in training data.',
-        ),
+        Option("--abstain", help='Answer "I don\'t know" where the rule that `evaluate` fitted says: not in training data.'),
     ] = False,
-    predictions: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the answers to this file, one per line.")
-    ] = None,
+    predictions: Annotated[Path | None, Option(metavar="FILE", help="Write the answers to this file, one per line.")] = None,
     checkpoint: CheckpointOption = "last",
     plugin: Plugin = None,
     json: Json = False,
@@ -68,10 +59,10 @@ def command(
         return
     for one in answers if predictions is None else []:
         arrow = " ->" if loaded.recipe.objective.ask_reads in KINDS else ""
-        out().print(f"{one.question}{arrow} {one}", markup=False)
+        out().print(f"{one.question}{arrow} {one}")
         for text, confidence in () if one.abstained else one.alternatives:
             other = f"{text}: {confidence:.0%}" if one.several else f"or: {text} ({confidence:.0%})"
-            out().print(f"    {other}", markup=False)
+            out().print(f"    {other}")
     if found := _right(items, answers):
         say(f"{found['right']} of {found['answered']} given answers are right; abstained on {found['abstained']}.")
 

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
-from glassformer.cli.console import out, print_json, print_table, remarks, say
+from glassformer.cli.console import out, print_json, print_result, print_table, remarks, say
 from glassformer.cli.options import Json, Plugin, Set, changes_of
 from glassformer.foundation.errors import RunError, UnknownName, UsageError
 
@@ -22,10 +23,10 @@ app = typer.Typer(
 )
 RecordsOption = Annotated[
     list[Path] | None,
-    typer.Option("--records", metavar="PATH", help="Portions or folders of them, besides those of the package. Repeatable."),
+    Option("--records", metavar="PATH", help="Portions or folders of them, besides those of the package. Repeatable."),
 ]
-Margin = Annotated[float | None, typer.Option("--margin", help="Judge with another margin than 0.01 nats per byte.")]
-RowArgument = Annotated[str, typer.Argument(metavar="ROW", help="The name of a row (`glassformer atlas list`).")]
+Margin = Annotated[float | None, Option("--margin", help="Judge with another margin than 0.01 nats per byte.")]
+RowArgument = Annotated[str, Argument(metavar="ROW", help="The name of a row (`glassformer atlas list`).")]
 
 
 def _records(more: list[Path] | None) -> Records:
@@ -79,9 +80,6 @@ def show_command(row: RowArgument, records: RecordsOption = None, margin: Margin
 
     about = Atlas.load().row(row)
     found = [cell for cell in _cells(records, margin) if cell.row.name == row]
-    if json:
-        print_json({"row": about.to_dict(), "cells": [cell.to_dict() for cell in found]})
-        return
     lines = [f"{about.title} ({about.source})", f"Claim ({about.kind}): {about.claim}"]
     lines += [f"Equation: {about.equation}"] if about.equation else []
     lines += [f"Differs from the paper: {about.deviations}"] if about.deviations else []
@@ -93,14 +91,14 @@ def show_command(row: RowArgument, records: RecordsOption = None, margin: Margin
         lines += [one.sentence for one in (cell.worth, cell.trend) if one is not None]
         lines += [f"Also: {other}." for other in cell.others]
         lines += [f"Command: {cell.command}"]
-    out().print("\n".join(lines), markup=False)
+    print_result({"row": about.to_dict(), "cells": [cell.to_dict() for cell in found]}, "\n".join(lines), json=json)
 
 
 @app.command("plan")
 def plan_command(
     records: RecordsOption = None,
-    seconds: Annotated[float | None, typer.Option(help="Seconds a run takes; by default as in the records.")] = None,
-    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Runs side by side.")] = 12,
+    seconds: Annotated[float | None, Option(help="Seconds a run takes; by default as in the records.")] = None,
+    jobs: Annotated[int, Option(metavar="N", min=1, help="Runs side by side.")] = 12,
     json: Json = False,
 ) -> None:
     """What is open, and about how many minutes it would take."""
@@ -132,19 +130,17 @@ def plan_command(
 
 @app.command("run")
 def run_command(
-    out_file: Annotated[
-        Path, typer.Option("--out", metavar="FILE", help="The portion to write (appended to where it exists).")
-    ],
-    minutes: Annotated[float | None, typer.Option(help="Of the clock; no run is begun that would end later.")] = None,
-    row: Annotated[list[str] | None, typer.Option(help="Only this row, with its baseline. Repeatable.")] = None,
-    text: Annotated[list[str] | None, typer.Option(help="With --row: on this text. Repeatable.")] = None,
-    size: Annotated[str, typer.Option(help="With --row: at this size.")] = "XS",
-    base: Annotated[str, typer.Option(help="With --row: against this baseline (modern, gpt2).")] = "modern",
-    rate: Annotated[float | None, typer.Option(help="With --row: learning rate, times the size's.")] = None,
-    base_rate: Annotated[float | None, typer.Option(help="The baseline's rate, times the size's.")] = None,
-    seeds: Annotated[int | None, typer.Option(metavar="N", min=1, help="With --row: runs of the row.")] = None,
-    jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Processes side by side.")] = None,
-    steps: Annotated[int | None, typer.Option(metavar="N", min=2, help="In place of the protocol's; other cells.")] = None,
+    out_file: Annotated[Path, Option("--out", metavar="FILE", help="The portion to write (appended to where it exists).")],
+    minutes: Annotated[float | None, Option(help="Of the clock; no run is begun that would end later.")] = None,
+    row: Annotated[list[str] | None, Option(help="Only this row, with its baseline. Repeatable.")] = None,
+    text: Annotated[list[str] | None, Option(help="With --row: on this text. Repeatable.")] = None,
+    size: Annotated[str, Option(help="With --row: at this size.")] = "XS",
+    base: Annotated[str, Option(help="With --row: against this baseline (modern, gpt2).")] = "modern",
+    rate: Annotated[float | None, Option(help="With --row: learning rate, times the size's.")] = None,
+    base_rate: Annotated[float | None, Option(help="The baseline's rate, times the size's.")] = None,
+    seeds: Annotated[int | None, Option(metavar="N", min=1, help="With --row: runs of the row.")] = None,
+    jobs: Annotated[int | None, Option(metavar="N", min=1, help="Processes side by side.")] = None,
+    steps: Annotated[int | None, Option(metavar="N", min=2, help="In place of the protocol's; other cells.")] = None,
     set: Set = None,
     records: RecordsOption = None,
     plugin: Plugin = None,
@@ -188,8 +184,8 @@ def run_command(
 
 @app.command("add")
 def add_command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A portion that `atlas run` wrote.")],
-    folder: Annotated[Path | None, typer.Option("--to", metavar="FOLDER", help="Where to; by default the package's.")] = None,
+    file: Annotated[Path, Argument(metavar="FILE", help="A portion that `atlas run` wrote.")],
+    folder: Annotated[Path | None, Option("--to", metavar="FOLDER", help="Where to; by default the package's.")] = None,
     json: Json = False,
 ) -> None:
     """Add a portion to the records. Nothing is replaced; runs that disagree stay side by side and are named."""
@@ -197,10 +193,8 @@ def add_command(
 
     added = add(file, folder or records_folder())
     different = [f"{new.job.label} ({old.file})" for old, new in added.contradictions]
-    if json:
-        print_json({"file": added.file and str(added.file), "new": added.new, "known": added.known, "different": different})
-    else:
-        out().print(f"{added.new} runs are new, {added.known} were there already. {added.file or ''}", markup=False)
+    document = {"file": added.file and str(added.file), "new": added.new, "known": added.known, "different": different}
+    print_result(document, f"{added.new} runs are new, {added.known} were there already. {added.file or ''}", json=json)
     if different:
         raise RunError(
             f"{len(different)} runs gave other values than before; both stay: {'; '.join(different)}.",
@@ -210,7 +204,7 @@ def add_command(
 
 @app.command("page")
 def page_command(
-    folder: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where to write the three files.")] = Path("atlas"),
+    folder: Annotated[Path, Option("--out", metavar="FOLDER", help="Where to write the three files.")] = Path("atlas"),
     records: RecordsOption = None,
     margin: Margin = None,
 ) -> None:
@@ -222,16 +216,16 @@ def page_command(
     atlas, known = Atlas.load(), _records(records)
     found = cells(atlas, known, margin)
     for file in write(folder, document(atlas, known, found, margin), found):
-        out().print(str(file), markup=False)
+        out().print(str(file))
 
 
 @app.command("try")
 def try_command(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Your variant, my.py, with its row beside it, my.yaml.")],
-    seeds: Annotated[int, typer.Option(metavar="N", min=2, help="Runs of each; a word needs 6.")] = 6,
-    steps: Annotated[int, typer.Option(metavar="N", min=2, help="Steps of a run.")] = 150,
-    jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Runs side by side.")] = None,
-    minutes: Annotated[float | None, typer.Option(help="Of the clock; no run is begun that would end later.")] = None,
+    file: Annotated[Path, Argument(metavar="FILE", help="Your variant, my.py, with its row beside it, my.yaml.")],
+    seeds: Annotated[int, Option(metavar="N", min=2, help="Runs of each; a word needs 6.")] = 6,
+    steps: Annotated[int, Option(metavar="N", min=2, help="Steps of a run.")] = 150,
+    jobs: Annotated[int | None, Option(metavar="N", min=1, help="Runs side by side.")] = None,
+    minutes: Annotated[float | None, Option(help="Of the clock; no run is begun that would end later.")] = None,
     json: Json = False,
 ) -> None:
     """Try your own row: conformance, laws, a provisional cell. It takes minutes, on built-in text."""
@@ -242,32 +236,23 @@ def try_command(
     row_file(file)
     load_plugins([file])
     tried = try_row(file, lambda logs: local_executor(jobs, logs), seeds=seeds, steps=steps, minutes=minutes, watch=remarks())
-    if json:
-        print_json(
-            {
-                "row": tried.row.to_dict(),
-                "cell": tried.cell.to_dict(),
-                "provisional": True,
-                "runs": tried.runs,
-                "conformance": tried.held,
-            }
-        )
-        return
+    document = {"row": tried.row.to_dict(), "cell": tried.cell.to_dict(), "provisional": True}
+    document |= {"runs": tried.runs, "conformance": tried.held}
     lines = [f"Conformance: {tried.held} cases held."]
     lines += [f"{tried.row.title}: {_figure(tried.cell)} (provisional: a miniature on built-in text, {tried.runs} runs)"]
     lines += [tried.cell.verdict.sentence] if tried.cell.verdict is not None else []
     cost = {"parameters": tried.cell.parameters, "FLOPs": tried.cell.flops, "tokens per second": tried.cell.speed}
     lines += [", ".join(f"{name} {100 * (ratio - 1):+.1f} %" for name, ratio in cost.items() if ratio is not None)]
-    out().print("\n".join(lines), markup=False)
+    print_result(document, "\n".join(lines), json=json)
     say(f"{tried.seconds:.0f} s. To propose the row, send {file.name} and {file.with_suffix('.yaml').name} (docs/atlas.md).")
 
 
 @app.command("recheck")
 def recheck_command(
-    out_file: Annotated[Path, typer.Option("--out", metavar="FILE", help="The portion to write.")] = Path("recheck.jsonl"),
-    minutes: Annotated[float | None, typer.Option(help="Of the clock; no run is begun that would end later.")] = None,
-    jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Runs side by side.")] = None,
-    row: Annotated[list[str] | None, typer.Option(help="Only this row. Repeatable.")] = None,
+    out_file: Annotated[Path, Option("--out", metavar="FILE", help="The portion to write.")] = Path("recheck.jsonl"),
+    minutes: Annotated[float | None, Option(help="Of the clock; no run is begun that would end later.")] = None,
+    jobs: Annotated[int | None, Option(metavar="N", min=1, help="Runs side by side.")] = None,
+    row: Annotated[list[str] | None, Option(help="Only this row. Repeatable.")] = None,
     records: RecordsOption = None,
     json: Json = False,
 ) -> None:
@@ -287,11 +272,6 @@ def recheck_command(
             minutes=minutes,
             watch=remarks(),
         )
-    if json:
-        print_json([one.to_dict() for one in found])
-        return
-    for one in found:
-        if one.largest is None or one.largest > 0.0:
-            out().print(f"{one.cell}: {one.sentence}", markup=False)
-    equal = sum(one.largest == 0.0 for one in found)
-    out().print(f"{equal} of {len(found)} cells have equal values: their words stand.", markup=False)
+    lines = [f"{one.cell}: {one.sentence}" for one in found if one.largest != 0.0]
+    lines += [f"{len(found) - len(lines)} of {len(found)} cells have equal values: their words stand."]
+    print_result([one.to_dict() for one in found], "\n".join(lines), json=json)

@@ -9,31 +9,31 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from typer import Option
 
 from glassformer.cli.console import out, print_json, print_table, say, watching
-from glassformer.cli.options import Json, Plugin
-from glassformer.foundation.errors import UsageError
+from glassformer.cli.options import Json, Plugin, numbers_in
 
 app = typer.Typer(help="Measure speed, cost and scaling on this machine.", no_args_is_help=True, rich_markup_mode=None)
 
-Width = Annotated[int, typer.Option("--width", min=1)]
-Layers = Annotated[int, typer.Option("--layers", min=1)]
-Heads = Annotated[int, typer.Option("--heads", min=1)]
-Context = Annotated[int, typer.Option("--context", min=1)]
-Vocabulary = Annotated[int, typer.Option("--vocabulary", min=2)]
-Dropout = Annotated[float, typer.Option("--dropout", min=0.0)]
-Bias = Annotated[bool, typer.Option(help="Biases in linear maps and norms.")]
-Rows = Annotated[int, typer.Option("--rows", min=1, help="Batch size.")]
-Prompt = Annotated[int, typer.Option("--prompt", min=1, help="Tokens of each prompt.")]
-New = Annotated[int, typer.Option("--new", min=1, help="Tokens generated after each prompt.")]
-CacheOnly = Annotated[bool, typer.Option("--cache-only", help="Skip generation without a KV cache.")]
-Batch = Annotated[int, typer.Option("--batch", min=1)]
-Steps = Annotated[int, typer.Option("--steps", min=1, help="Steps of each program in each round.")]
-BesideCPU = Annotated[bool, typer.Option("--beside-cpu", help="Measure the same steps on the CPU too.")]
-Rounds = Annotated[int, typer.Option("--rounds", min=1, help="Repeats: every program runs once per round.")]
-Device = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
-Precision = Annotated[Literal["auto", "float32", "bf16"], typer.Option("--precision")]
-Threads = Annotated[int | None, typer.Option("--threads", min=1, help="CPU threads; default: torch's choice.")]
+Width = Annotated[int, Option("--width", min=1)]
+Layers = Annotated[int, Option("--layers", min=1)]
+Heads = Annotated[int, Option("--heads", min=1)]
+Context = Annotated[int, Option("--context", min=1)]
+Vocabulary = Annotated[int, Option("--vocabulary", min=2)]
+Dropout = Annotated[float, Option("--dropout", min=0.0)]
+Bias = Annotated[bool, Option(help="Biases in linear maps and norms.")]
+Rows = Annotated[int, Option("--rows", min=1, help="Batch size.")]
+Prompt = Annotated[int, Option("--prompt", min=1, help="Tokens of each prompt.")]
+New = Annotated[int, Option("--new", min=1, help="Tokens generated after each prompt.")]
+CacheOnly = Annotated[bool, Option("--cache-only", help="Skip generation without a KV cache.")]
+Batch = Annotated[int, Option("--batch", min=1)]
+Steps = Annotated[int, Option("--steps", min=1, help="Steps of each program in each round.")]
+BesideCPU = Annotated[bool, Option("--beside-cpu", help="Measure the same steps on the CPU too.")]
+Rounds = Annotated[int, Option("--rounds", min=1, help="Repeats: every program runs once per round.")]
+Device = Annotated[str, Option("--device", help="auto, cpu or cuda.")]
+Precision = Annotated[Literal["auto", "float32", "bf16"], Option("--precision")]
+Threads = Annotated[int | None, Option("--threads", min=1, help="CPU threads; default: torch's choice.")]
 
 
 @app.command("train")
@@ -96,15 +96,13 @@ def generate(
 
 @app.command("attention")
 def attention(
-    mixer: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Measure this mixer only. Repeatable.")] = None,
-    lengths: Annotated[
-        str, typer.Option(metavar="N,N,...", help="Sequence lengths, in rising order.")
-    ] = "64,128,256,512,1024,2048",
+    mixer: Annotated[list[str] | None, Option(metavar="NAME", help="Measure this mixer only. Repeatable.")] = None,
+    lengths: Annotated[str, Option(metavar="N,N,...", help="Sequence lengths, in rising order.")] = "64,128,256,512,1024,2048",
     width: Width = 128,
     heads: Heads = 4,
-    repeats: Annotated[int, typer.Option(min=1, help="Passes per length; the fastest counts.")] = 5,
+    repeats: Annotated[int, Option(min=1, help="Passes per length; the fastest counts.")] = 5,
     device: Device = "cpu",
-    figure: Annotated[Path | None, typer.Option("--out", metavar="FILE.svg", help="Plot to this file (.svg or .png).")] = None,
+    figure: Annotated[Path | None, Option("--out", metavar="FILE.svg", help="Plot to this file (.svg or .png).")] = None,
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
@@ -112,10 +110,7 @@ def attention(
     from glassformer.benchmark.attention import benchmark_attention
     from glassformer.foundation.plugins import load_plugins
 
-    try:
-        numbers = [int(part) for part in lengths.split(",")]
-    except ValueError:
-        raise UsageError(f"--lengths {lengths!r} must be whole numbers with commas between, such as 64,128,256.") from None
+    numbers = numbers_in(lengths, "--lengths", "64,128,256")
     load_plugins(plugin or ())
     with watching() as watch:
         document = benchmark_attention(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from glassformer.cli.console import out, print_json, say
+from glassformer.cli.console import print_result, say
 from glassformer.cli.options import Json, changes_of
 from glassformer.foundation.errors import UsageError
 
@@ -20,34 +20,25 @@ ENDINGS = (".svg", ".png", ".html")
 def command(
     problem: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="PROBLEM",
-            help="attend, a goal (select 1, average 1,2, identity, weights .5,.5), an exploration or a YAML file.",
-        ),
+        Argument(metavar="PROBLEM", help="attend, a goal (select 1, average 1,2, identity), an exploration or a YAML file."),
     ] = None,
     keys: Annotated[
         str | None,
-        typer.Option(metavar="ROWS|FILE", help="The keys: '1,0;0,1', a .npy or .csv file, or `worked` for the worked example."),
+        Option(metavar="ROWS|FILE", help="The keys: '1,0;0,1', a .npy or .csv file, or `worked` for the worked example."),
     ] = None,
-    values: Annotated[str | None, typer.Option(metavar="ROWS|FILE", help="The values, one row per key.")] = None,
-    bound: Annotated[str | None, typer.Option(metavar="R", help="Largest norm of the query; default 10.")] = None,
-    scale: Annotated[str | None, typer.Option(metavar="S", help="Factor of the scores: a number, or 1/sqrt(d).")] = None,
-    logits: Annotated[str | None, typer.Option(metavar="ROW", help="Target scores for least squares.")] = None,
-    replace: Annotated[str | None, typer.Option(metavar="J", help="Keep the query and search for a new key J.")] = None,
-    query: Annotated[str | None, typer.Option(metavar="ROW", help="For attend, or with --replace: the query.")] = None,
-    length: Annotated[str | None, typer.Option(metavar="L", help="With --replace: norm of the new key.")] = None,
-    mask: Annotated[
-        str | None, typer.Option(metavar="J,J|causal", help="With attend: keys that no query sees, or causal.")
-    ] = None,
-    argmax: Annotated[bool, typer.Option("--argmax", help="With attend: all weight on the best key.")] = False,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set an option of an exploration, e.g. n=8.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of an exploration.")] = None,
-    out_: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the picture: .svg, .png or .html.")] = None,
-    exercise: Annotated[
-        bool, typer.Option("--exercise", help="Print the task alone; the solution goes to --out (default: solution.html).")
-    ] = False,
+    values: Annotated[str | None, Option(metavar="ROWS|FILE", help="The values, one row per key.")] = None,
+    bound: Annotated[str | None, Option(metavar="R", help="Largest norm of the query; default 10.")] = None,
+    scale: Annotated[str | None, Option(metavar="S", help="Factor of the scores: a number, or 1/sqrt(d).")] = None,
+    logits: Annotated[str | None, Option(metavar="ROW", help="Target scores for least squares.")] = None,
+    replace: Annotated[str | None, Option(metavar="J", help="Keep the query and search for a new key J.")] = None,
+    query: Annotated[str | None, Option(metavar="ROW", help="For attend, or with --replace: the query.")] = None,
+    length: Annotated[str | None, Option(metavar="L", help="With --replace: norm of the new key.")] = None,
+    mask: Annotated[str | None, Option(metavar="J,J|causal", help="With attend: keys that no query sees, or causal.")] = None,
+    argmax: Annotated[bool, Option("--argmax", help="With attend: all weight on the best key.")] = False,
+    set_: Annotated[list[str] | None, Option("--set", metavar="KEY=VALUE", help="Option of an exploration, e.g. n=8.")] = None,
+    seed: Annotated[int | None, Option(help="Seed of an exploration.")] = None,
+    out_: Annotated[Path | None, Option("--out", metavar="FILE", help="Write the picture: .svg, .png or .html.")] = None,
+    exercise: Annotated[bool, Option("--exercise", help="Print the task; the solution goes to --out (solution.html).")] = False,
     json: Json = False,
 ) -> None:
     """Solve small attention problems by hand. Calculate, find the query that reaches a goal, or prove that none does."""
@@ -77,13 +68,10 @@ def command(
         from glassformer.byhand.request import task_of
 
         task, place = task_of(request), out_ or Path("solution.html")
-        print_json({"task": task, "solution": str(place)}) if json else out().print(task, markup=False)
+        print_result({"task": task, "solution": str(place)}, task, json=json)
         _write(result, place)
         return
-    if json:
-        print_json(result.to_dict())
-    else:
-        out().print(result.text, markup=False)
+    print_result(result.to_dict(), result.text, json=json)
     if out_ is not None:
         _write(result, out_)
 
@@ -100,15 +88,10 @@ def _write(result: Result, path: Path) -> None:
 
 
 def _print_catalogue(everything: dict[str, Any], json: bool) -> None:
-    if json:
-        print_json(everything)
-        return
-    out().print("Calculator:", style="bold")
-    out().print(f"  {everything['calculator']}", markup=False)
-    out().print("Goals, with --keys:", style="bold")
-    for row in everything["goals"]:
-        out().print(f"  {row['about']}", markup=False)
-    out().print("Explorations, with settings for --set:", style="bold")
+    lines = ["Calculator:", f"  {everything['calculator']}", "Goals, with --keys:"]
+    lines += [f"  {row['about']}" for row in everything["goals"]]
+    lines.append("Explorations, with settings for --set:")
     for row in everything["explorations"]:
         settings = " ".join(f"{name}={value}" for name, value in row["settings"].items())
-        out().print(f"  {row['name']}: {row['question']}  ({settings})", markup=False)
+        lines.append(f"  {row['name']}: {row['question']}  ({settings})")
+    print_result(everything, "\n".join(lines), json=json)

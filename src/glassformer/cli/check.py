@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from glassformer.cli.console import out, print_json, watching
+from glassformer.cli.console import out, print_json, print_result, watching
 from glassformer.cli.options import Json, Plugin, Set, changes_of
 from glassformer.foundation.errors import CannotTell, CheckFailed, UsageError
 from glassformer.foundation.plugins import fault_in_plugin
@@ -22,39 +22,28 @@ if TYPE_CHECKING:
 def command(
     target: Annotated[
         str | None,
-        typer.Argument(
-            metavar="RECIPE|RUN|FILE.py:CALLABLE", help="What to check; also the folder or hub name of a Hugging Face model."
-        ),
+        Argument(metavar="RECIPE|RUN|FILE.py:CALLABLE", help="What to check; or the folder or hub name of a model."),
     ] = None,
     set_: Set = None,
     plugin: Plugin = None,
-    encoder: Annotated[bool, typer.Option("--encoder", help="The model is an encoder: it may see later tokens.")] = False,
-    vocabulary: Annotated[int | None, typer.Option(min=2, help="Vocabulary size of a FILE.py:CALLABLE.")] = None,
-    context: Annotated[int | None, typer.Option(min=2, help="Longest input of a FILE.py:CALLABLE.")] = None,
+    encoder: Annotated[bool, Option("--encoder", help="The model is an encoder: it may see later tokens.")] = False,
+    vocabulary: Annotated[int | None, Option(min=2, help="Vocabulary size of a FILE.py:CALLABLE.")] = None,
+    context: Annotated[int | None, Option(min=2, help="Longest input of a FILE.py:CALLABLE.")] = None,
     class_: Annotated[
         str | None,
-        typer.Option(
-            "--class", help="Load the folder or hub name as this transformers class; without one, check a tiny random model."
-        ),
+        Option("--class", help="Load the folder or hub name as this transformers class; alone, check a tiny model."),
     ] = None,
-    thorough: Annotated[
-        bool, typer.Option("--thorough", help="Test every position of the full context, not a sample.")
-    ] = False,
+    thorough: Annotated[bool, Option("--thorough", help="Test every position of the full context, not a sample.")] = False,
     conformance: Annotated[
         bool,
-        typer.Option(
-            "--conformance", help="Run the built-in variants' tests on the variants of a plugin: check --conformance FILE.py."
-        ),
+        Option("--conformance", help="Run the tests of built-in variants on a plugin: check --conformance FILE.py."),
     ] = False,
     zoo: Annotated[
         bool,
-        typer.Option(
-            "--zoo",
-            help="Check every causal class of the installed transformers, or those of --class A,B, as tiny random models.",
-        ),
+        Option("--zoo", help="Check all causal classes of transformers, or those of --class A,B, as tiny models."),
     ] = False,
-    workers: Annotated[int, typer.Option(min=1, help="With --zoo: number of classes checked in parallel.")] = 1,
-    limit: Annotated[float, typer.Option(min=1, help="With --zoo: time limit per class, in seconds.")] = 120.0,
+    workers: Annotated[int, Option(min=1, help="With --zoo: number of classes checked in parallel.")] = 1,
+    limit: Annotated[float, Option(min=1, help="With --zoo: time limit per class, in seconds.")] = 120.0,
     json: Json = False,
 ) -> None:
     """Check that a model sees nothing it must not see. Tests whether any logit depends on a later token,
@@ -90,10 +79,7 @@ def command(
 
 def _tell(report: CheckReport, json: bool) -> None:
     """Prints the report; a broken law, or one that cannot be judged, ends the command with its exit code."""
-    if json:
-        print_json(report.to_dict())
-    else:
-        out().print(str(report), markup=False)
+    print_result(report.to_dict(), report, json=json)
     if report.broken:
         raise CheckFailed(f"{report.subject} breaks {' and '.join(sorted(report.broken))}; see above.")
     if report.cannot_tell:
@@ -113,7 +99,7 @@ def _zoo(names: list[str], workers: int, limit: float, json: bool) -> None:
         for entry in pool.map(lambda name: _check_class(name, limit), names or causal_classes()):
             entries.append(entry)
             if not json:
-                out().print(f"{entry['class']}: {_verdict(entry)}", markup=False)
+                out().print(f"{entry['class']}: {_verdict(entry)}")
     if json:
         print_json({"classes": entries})
 
@@ -162,7 +148,7 @@ def _conformance(file: str, plugins: list[Path], json: bool) -> None:
                 rows.append({"case": str(case), "result": "failed", "reason": place or f"{type(error).__name__}: {error}"})
             if not json:
                 reason = f": {rows[-1]['reason']}" if "reason" in rows[-1] else ""
-                out().print(f"{rows[-1]['result']}: {case}{reason}", markup=False)
+                out().print(f"{rows[-1]['result']}: {case}{reason}")
     failed = [row["case"] for row in rows if row["result"] == "failed"]
     if json:
         print_json({"passed": not failed, "cases": rows})

@@ -7,119 +7,77 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+from typer import Argument, Option
 
-from glassformer.cli.console import out, print_json, say
+from glassformer.cli.console import out, print_json, print_result, say
 from glassformer.cli.live_table import watching_a_study
-from glassformer.cli.options import Json, Log, Plugin, Set, changes_of
+from glassformer.cli.options import Json, Log, Plugin, Set, changes_of, numbers_in
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.plugins import load_plugins, plugin_flags
 from glassformer.study.running.executors.local import PER_GPU
 
 if TYPE_CHECKING:
-    from glassformer.study.compare import Execution
     from glassformer.study.planning.planned_study import PlannedStudy  # imported late when it runs: it imports torch
+    from glassformer.study.running.execution import Execution
 
 
 def command(
     recipe: Annotated[
         str | None,
-        typer.Argument(
-            metavar="RECIPE|PLAN|STUDY", help="A recipe (with --vary), a plan (file or name), or a study's folder to continue."
-        ),
+        Argument(metavar="RECIPE|PLAN|STUDY", help="A recipe (with --vary), a plan (file or name), or a study to continue."),
     ] = None,
-    vary: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=A,B", help="Values to compare with the recipe's own. Repeatable.")
-    ] = None,
-    cross: Annotated[
-        bool, typer.Option("--cross", help="Test all combinations of several --vary, not single changes.")
-    ] = False,
-    seeds: Annotated[
-        int | None, typer.Option(metavar="N", help="Runs per variant; default 8, at least 6 for a verdict.")
-    ] = None,
-    first_seed: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="First seed to use, for a second study with new seeds.")
-    ] = None,
-    looks: Annotated[
-        str | None, typer.Option(metavar="N,N", help="Interim analyses at these numbers of seeds; stop when decided.")
-    ] = None,
-    max_seeds: Annotated[int | None, typer.Option(metavar="N", help="Plan interim analyses up to N seeds.")] = None,
-    metric: Annotated[str | None, typer.Option(help="Metric to judge by: loss, or bits_per_byte if tokenizers differ.")] = None,
-    margin: Annotated[float | None, typer.Option(help="Smallest difference that matters to you; default 0.01 (loss).")] = None,
-    effect: Annotated[
-        float | None, typer.Option(help="Difference you expect, for the printed number of seeds it needs.")
-    ] = None,
+    vary: Annotated[list[str] | None, Option(metavar="KEY=A,B", help="Values compared with the recipe's. Repeatable.")] = None,
+    cross: Annotated[bool, Option("--cross", help="Test all combinations of several --vary, not single changes.")] = False,
+    seeds: Annotated[int | None, Option(metavar="N", help="Runs per variant; default 8, at least 6 for a verdict.")] = None,
+    first_seed: Annotated[int | None, Option(metavar="N", min=0, help="First seed, for a second study with new seeds.")] = None,
+    looks: Annotated[str | None, Option(metavar="N,N", help="Interim analyses at so many seeds; stop when decided.")] = None,
+    max_seeds: Annotated[int | None, Option(metavar="N", help="Plan interim analyses up to N seeds.")] = None,
+    metric: Annotated[str | None, Option(help="Metric to judge by: loss, or bits_per_byte if tokenizers differ.")] = None,
+    margin: Annotated[float | None, Option(help="Smallest difference that matters to you; default 0.01 (loss).")] = None,
+    effect: Annotated[float | None, Option(help="Difference you expect, for the printed number of seeds it needs.")] = None,
     match: Annotated[
         Literal["parameters", "flops"] | None,
-        typer.Option(help="Adjust each variant's feed-forward width so that all have equal parameters or FLOPs."),
+        Option(help="Adjust each variant's feed-forward width so that all have equal parameters or FLOPs."),
     ] = None,
-    equal: Annotated[
-        list[str] | None, typer.Option(help="Refuse changes that differ in parameters, flops, tokens or time. Repeatable.")
-    ] = None,
+    equal: Annotated[list[str] | None, Option(help="Refuse differing parameters, flops, tokens or time. Repeatable.")] = None,
     tune: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=A,B", help="Grid search for each variant before the study, e.g. training.lr=1e-3,3e-3."),
+        Option(metavar="KEY=A,B", help="Grid search for each variant before the study, e.g. training.lr=1e-3,3e-3."),
     ] = None,
-    tune_tries: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=2, help="Random search instead: draw N points of --tune; values may be ranges."),
-    ] = None,
-    tune_seeds: Annotated[int, typer.Option(min=1, help="Seeds used for --tune only.")] = 4,
-    budget_hours: Annotated[float | None, typer.Option(help="Limit on compute hours, summed over all runs.")] = None,
+    tune_tries: Annotated[int | None, Option(metavar="N", min=2, help="Draw N random points of --tune (ranges, too).")] = None,
+    tune_seeds: Annotated[int, Option(min=1, help="Seeds used for --tune only.")] = 4,
+    budget_hours: Annotated[float | None, Option(help="Limit on compute hours, summed over all runs.")] = None,
     on: Annotated[
         Literal["local", "ray", "slurm", "inline"],
-        typer.Option(help="local: worker processes; ray: a Ray cluster; slurm: jobs; inline: one by one in this process."),
+        Option(help="local: worker processes; ray: a Ray cluster; slurm: jobs; inline: one by one in this process."),
     ] = "local",
-    address: Annotated[str | None, typer.Option(metavar="A", help="Address of a running Ray cluster, or auto.")] = None,
-    gpus_per_trial: Annotated[
-        float | None, typer.Option(metavar="N", help="GPUs of one run; with --on ray also a fraction, e.g. 0.25.")
-    ] = None,
-    processes: Annotated[
-        int | None, typer.Option(metavar="N", help="Train each run on N processes; by default one for each of its GPUs.")
-    ] = None,
-    partition: Annotated[str | None, typer.Option(help="With --on slurm: where the jobs go.")] = None,
-    time_: Annotated[float, typer.Option("--time", metavar="HOURS", help="With --on slurm: the limit of one run.")] = 4.0,
-    minutes: Annotated[
-        float | None, typer.Option(metavar="N", help="Stop by the clock, between runs; the same command continues.")
-    ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help=f"Parallel runs; default one per core, {PER_GPU} per GPU.")
-    ] = None,
-    out_: Annotated[
-        Path | None, typer.Option("--out", metavar="STUDY", help="Folder for the study; default studies/NAME.")
-    ] = None,
+    address: Annotated[str | None, Option(metavar="A", help="Address of a running Ray cluster, or auto.")] = None,
+    gpus_per_trial: Annotated[float | None, Option(metavar="N", help="GPUs of a run; with --on ray a fraction, too.")] = None,
+    processes: Annotated[int | None, Option(metavar="N", help="Processes of each run; default one per GPU of it.")] = None,
+    partition: Annotated[str | None, Option(help="With --on slurm: where the jobs go.")] = None,
+    time_: Annotated[float, Option("--time", metavar="HOURS", help="With --on slurm: the limit of one run.")] = 4.0,
+    minutes: Annotated[float | None, Option(metavar="N", help="Stop by the clock, between runs; call again to go on.")] = None,
+    jobs: Annotated[int | None, Option(metavar="N", min=1, help=f"Parallel runs; default 1 a core, {PER_GPU} a GPU.")] = None,
+    out_: Annotated[Path | None, Option("--out", metavar="STUDY", help="Folder for the study; default studies/NAME.")] = None,
     set_: Set = None,
-    allow_leaks: Annotated[
-        bool, typer.Option("--allow-leaks", help="Also train variants that fail a check; they are marked tainted.")
-    ] = False,
+    allow_leaks: Annotated[bool, Option("--allow-leaks", help="Also train what fails a check, marked tainted.")] = False,
     log: Log = None,
     plugin: Plugin = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the time it takes and the smallest difference it can find; train nothing.")
+        bool, Option("--dry-run", help="Train nothing; print its time and what difference it can find.")
     ] = False,
-    gpu: Annotated[
-        str | None, typer.Option(metavar="KIND", help="With --dry-run: GPU hours on a100, h100, h200, b200, l40s or rtx4090.")
-    ] = None,
-    picture: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --dry-run --gpu: draw how cost grows with seeds, sizes, changes.")
-    ] = None,
+    gpu: Annotated[str | None, Option(metavar="KIND", help="--dry-run for a100, h100, h200, b200, l40s or rtx4090.")] = None,
+    picture: Annotated[Path | None, Option(metavar="FILE", help="With --dry-run: draw cost by seeds, sizes, changes.")] = None,
     baseline: Annotated[
         Literal["paired", "bank"],
-        typer.Option(help="paired: compare seed by seed; bank: compare with 32 or more stored baseline runs."),
+        Option(help="paired: compare seed by seed; bank: compare with 32 or more stored baseline runs."),
     ] = "paired",
     store: Annotated[
         bool,
-        typer.Option(
-            "--store/--no-store", help="Reuse finished trials and passed checks of earlier studies, and store new ones."
-        ),
+        Option("--store/--no-store", help="Reuse finished trials and passed checks of earlier studies, and store new ones."),
     ] = True,
-    confirm: Annotated[
-        Path | None,
-        typer.Option(metavar="STUDY", help="Test the winner of this study again, with new seeds, on the test split."),
-    ] = None,
-    also: Annotated[
-        list[str] | None, typer.Option(metavar="RECIPE", help="Test the same changes on this recipe too. Repeatable.")
-    ] = None,
+    confirm: Annotated[Path | None, Option(metavar="STUDY", help="Test its winner on new seeds and the test split.")] = None,
+    also: Annotated[list[str] | None, Option(metavar="RECIPE", help="Same changes on this recipe, too. Repeatable.")] = None,
     json: Json = False,
 ) -> None:
     """Compare changes to a recipe; get a verdict for each. All are trained with the same seeds.
@@ -134,7 +92,7 @@ def command(
     settings = {
         "seeds": seeds,
         "first_seed": first_seed,
-        "looks": None if looks is None else _numbers(looks),
+        "looks": None if looks is None else numbers_in(looks, "--looks", "6,8,12,16"),
         "max_seeds": max_seeds,
         "metric": metric,
         "margin": margin,
@@ -146,8 +104,9 @@ def command(
         "allow_leaks": allow_leaks or None,
     }
     with watching_a_study() as watch:
-        from glassformer.study.compare import Execution, run_planned
+        from glassformer.study.compare import run_planned
         from glassformer.study.planning.planned_study import plan_studies
+        from glassformer.study.running.execution import Execution
 
         load_plugins(plugin or ())
         how = Execution(
@@ -186,9 +145,9 @@ def command(
         print_json(documents[0] if len(documents) == 1 else {"studies": documents})
         return
     for study, page in zip(studies, pages):
-        out().print(str(study), markup=False)
+        out().print(str(study))
         folder = shlex.quote(str(study.folder)) + plugin_flags()
-        out().print(f"\nReport: {page.resolve()}", markup=False)
+        out().print(f"\nReport: {page.resolve()}")
         say(f"To rewrite the report: glassformer report {folder}.")
 
 
@@ -205,14 +164,7 @@ def _print_estimate(planned: Sequence[PlannedStudy], how: Execution, gpu: str | 
             save_figure(found.figure(), picture)
     else:
         found = estimate_study(planned[0], how.jobs)
-    print_json(found.to_dict()) if json else out().print(str(found), markup=False)
-
-
-def _numbers(text: str) -> list[int]:
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
-        raise UsageError(f"--looks {text!r} must be numbers of seeds, for example 6,8,12,16.", reason="bad-looks") from None
+    print_result(found.to_dict(), found, json=json)
 
 
 def _grid(texts: list[str] | None, tries: int | None, seeds: int) -> dict[str, Any] | None:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -43,17 +42,19 @@ def visible(text: str) -> str:
 
 
 class _Console(Console):
+    """Prints text as it is: what a name spells is no markup, no picture and no command."""
+
     def print(self, *objects: Any, **options: Any) -> None:
         super().print(*(visible(one) if isinstance(one, str) else one for one in objects), **options)
 
 
 def out() -> Console:
     """Standard output, without wrapping when it is not a terminal (so that a pipe sees whole lines)."""
-    return _Console(highlight=False, emoji=False, soft_wrap=not sys.stdout.isatty())
+    return _Console(highlight=False, emoji=False, markup=False, soft_wrap=not sys.stdout.isatty())
 
 
 def err() -> Console:
-    return _Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
+    return _Console(stderr=True, highlight=False, emoji=False, markup=False, soft_wrap=True)
 
 
 def print_json(document: Any) -> None:
@@ -62,20 +63,26 @@ def print_json(document: Any) -> None:
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=not unicode, allow_nan=False) + "\n")
 
 
+def print_result(document: Any, text: object, *, json: bool) -> None:
+    """The result of a command: one JSON document, or text for people."""
+    print_json(document) if json else out().print(str(text))
+
+
 def say(sentence: str) -> None:
     """A remark for the user; never part of the result."""
     if not SETTINGS.quiet:
-        err().print(sentence, markup=False)
+        err().print(sentence)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool = True) -> None:
     """A table for people; ``numbers``: every column but the first is one of figures."""
-    heading = escape(visible(title))  # what a name spells is no markup, here and below
-    table = Table(title=heading, title_justify="left", header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(
+        title=visible(title), title_justify="left", header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
+    )
     for position, name in enumerate(columns):
         table.add_column(name, justify="right" if numbers and position else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(escape(visible(" ".join(cell.splitlines()))) for cell in row))
+        table.add_row(*(visible(" ".join(cell.splitlines())) for cell in row))
     console = out()
     if console.soft_wrap:
         console.width = 200  # no terminal: wide enough that no figure is folded
@@ -90,7 +97,7 @@ class _Bars:
         self._tasks: dict[str, TaskID] = {}
 
     def say(self, sentence: str) -> None:
-        self._bars.console.print(sentence, markup=False)
+        self._bars.console.print(sentence)
 
     def progress(self, what: str, done: float, total: float, facts: dict[str, Any] | None = None) -> None:
         shown = "  ".join(f"{name} {short(value)}" for name, value in (facts or {}).items())

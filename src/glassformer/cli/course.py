@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
-from glassformer.cli.console import out, print_json, print_table
+from glassformer.cli.console import out, print_json, print_result, print_table
 from glassformer.cli.options import Json
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.files import write_atomically
@@ -19,11 +20,9 @@ ACTIONS = ("write", "check")
 def command(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[write|check] [N]", help="write N: a file with blanks; check N: grade it. Default: list."),
+        Argument(metavar="[write|check] [N]", help="write N: a file with blanks; check N: grade it. Default: list."),
     ] = None,
-    file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The completed file; default lesson_N_NAME.py here.")
-    ] = None,
+    file: Annotated[Path | None, Option(metavar="FILE", help="The completed file; default lesson_N_NAME.py here.")] = None,
     json: Json = False,
 ) -> None:
     """List the lessons; write an exercise's file; grade it. Basic cases are shown when they fail, hidden ones are counted."""
@@ -43,7 +42,7 @@ def command(
         if place.exists():
             raise UsageError(f"{place} exists, and your work may be in it; give another --file.", reason="exercise-exists")
         write_atomically(place, template(lesson))
-        print_json({"lesson": lesson, "file": str(place)}) if json else out().print(str(place), markup=False)
+        print_result({"lesson": lesson, "file": str(place)}, place, json=json)
         return
     result = grade(lesson, place)
     print_json(result) if json else _print(result)
@@ -60,7 +59,7 @@ def _list(json: bool) -> None:
         return
     table = [[name, ", ".join(task.name for task in tasks), file_name(name)] for name, tasks in TASKS.items()]
     print_table("Lessons (docs/course)", ["lesson", "to complete", "file"], table)
-    out().print("glassformer course write N writes the file with blanks, glassformer course check N grades it.", markup=False)
+    out().print("glassformer course write N writes the file with blanks, glassformer course check N grades it.")
 
 
 def _print(result: dict[str, Any]) -> None:
@@ -70,5 +69,5 @@ def _print(result: dict[str, Any]) -> None:
     ]
     print_table(f"Lesson {result['lesson']}", ["function", "basic", "hidden"], rows)
     for said in dict.fromkeys(one["said"] for one in result["tasks"] if one["said"]):
-        out().print(said, markup=False)
-    out().print("Passed." if result["passed"] else "Not yet.", markup=False)
+        out().print(said)
+    out().print("Passed." if result["passed"] else "Not yet.")

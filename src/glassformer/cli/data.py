@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from glassformer.cli.console import out, print_json, print_table, say, watching
 from glassformer.cli.options import Json, Plugin, Set, changes_of
@@ -14,18 +15,15 @@ from glassformer.foundation.plugins import load_plugins
 
 app = typer.Typer(no_args_is_help=True, help="Inspect named sets and your own files before training.")
 
-SourceArgument = Annotated[
-    str, typer.Argument(metavar="SET|PATH", help="A named set, a file, a folder, or - (standard input).")
-]
+SourceArgument = Annotated[str, Argument(metavar="SET|PATH", help="A named set, a file, a folder, or - (standard input).")]
 ShownArgument = Annotated[
-    str, typer.Argument(metavar="SET|PATH|RECIPE", help="A named set, a file, a folder, - (standard input), or a recipe.")
+    str, Argument(metavar="SET|PATH|RECIPE", help="A named set, a file, a folder, - (standard input), or a recipe.")
 ]
 DocumentOption = Annotated[
-    str | None,
-    typer.Option("--document", metavar="line|block|file", help="What counts as one document (recipe key data.document)."),
+    str | None, Option("--document", metavar="line|block|file", help="What counts as one document (recipe key data.document).")
 ]
 ColumnOption = Annotated[
-    str | None, typer.Option("--text-column", metavar="NAME|N", help="The column of a jsonl, csv or tsv file with the text.")
+    str | None, Option("--text-column", metavar="NAME|N", help="The column of a jsonl, csv or tsv file with the text.")
 ]
 
 
@@ -46,8 +44,8 @@ def list_command(json: Json = False) -> None:
 @app.command("show")
 def show_command(
     source: ShownArgument,
-    count: Annotated[int, typer.Option(min=1, help="Number of documents to print.")] = 5,
-    characters: Annotated[int, typer.Option(min=1, help="Characters to print of each.")] = 500,
+    count: Annotated[int, Option(min=1, help="Number of documents to print.")] = 5,
+    characters: Annotated[int, Option(min=1, help="Characters to print of each.")] = 500,
     document: DocumentOption = None,
     text_column: ColumnOption = None,
     set_: Set = None,
@@ -69,8 +67,8 @@ def show_command(
     for number, one in enumerate(found["documents"], start=1):
         label = f", label {one['label']}" if "label" in one else ""
         more = f"{label} (cut)" if one["cut"] else label
-        out().print(f"--- {number}: {one['source']}, line {one['line']}{more}", style="bold", markup=False)
-        out().print(one["text"], markup=False, end="" if one["text"].endswith("\n") else "\n")
+        out().print(f"--- {number}: {one['source']}, line {one['line']}{more}", style="bold")
+        out().print(one["text"], end="" if one["text"].endswith("\n") else "\n")
     for note in found["notes"]:
         say(note)
 
@@ -104,9 +102,9 @@ def _show_batch(source: str, count: int, changes: dict[str, Any], json: bool) ->
         print_json({"objective": recipe.objective.kind, "rows": shown, "shapes": shapes, "notes": data.notes})
         return
     kinds = {name: str(batch[name].dtype).removeprefix("torch.") for name in shapes}
-    out().print(", ".join(f"{name} {kinds[name]} {shape}" for name, shape in shapes.items()), markup=False)
+    out().print(", ".join(f"{name} {kinds[name]} {shape}" for name, shape in shapes.items()))
     for number, row in enumerate(shown, start=1):
-        out().print(f"{number}: {row}", markup=False)
+        out().print(f"{number}: {row}")
     for note in (*data.notes, *getattr(batches, "notes", ())):
         say(note)
 
@@ -116,16 +114,12 @@ def stats_command(
     source: SourceArgument,
     document: DocumentOption = None,
     text_column: ColumnOption = None,
-    tokenizer: Annotated[str, typer.Option(metavar="KIND", help="Tokenizer to count with: char, byte, word or bpe.")] = "char",
-    test: Annotated[bool, typer.Option("--test", help="Include the test split.")] = False,
-    picture: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Plot the document lengths: .png, .svg or .pdf.")
-    ] = None,
+    tokenizer: Annotated[str, Option(metavar="KIND", help="Tokenizer to count with: char, byte, word or bpe.")] = "char",
+    test: Annotated[bool, Option("--test", help="Include the test split.")] = False,
+    picture: Annotated[Path | None, Option("--out", metavar="FILE", help="Plot document lengths: .png, .svg or .pdf.")] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Change one key of data or tokenizer, e.g. tokenizer.vocab=100. Repeatable."
-        ),
+        Option("--set", metavar="KEY=VALUE", help="Change one key of data or tokenizer, e.g. tokenizer.vocab=100. Repeatable."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -158,10 +152,8 @@ def stats_command(
 def labels_command(
     source: SourceArgument,
     text_column: ColumnOption = None,
-    label_column: Annotated[str | None, typer.Option(metavar="NAME|N", help="The column of a table with the labels.")] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one key of data, e.g. data.format=csv.")
-    ] = None,
+    label_column: Annotated[str | None, Option(metavar="NAME|N", help="The column of a table with the labels.")] = None,
+    set_: Annotated[list[str] | None, Option("--set", metavar="KEY=VALUE", help="A key of data, e.g. data.format=csv.")] = None,
     json: Json = False,
 ) -> None:
     """Find what may be wrong with labelled texts. Contradictions, suspect labels, copies, balance, scripts.
@@ -199,7 +191,7 @@ def labels_command(
         f"Letters: {shares}; {facts['scripts']['count']:,} texts are mostly in a rare script.",
         f"{len(facts['suspects']):,} labels are suspect.",
     ):
-        out().print(note, markup=False)
+        out().print(note)
     if facts["contradictions"]:
         found = [[", ".join(one["ids"][:4]), ", ".join(one["labels"][:4]), one["text"]] for one in facts["contradictions"]]
         print_table("Contradictory labels", ["texts", "labels", "it says"], found[:SHOWN], numbers=False)

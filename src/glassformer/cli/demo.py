@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
-from glassformer.cli.console import out, print_json, say
+from glassformer.cli.console import print_result, say
 from glassformer.cli.live_table import watching_a_study
 from glassformer.cli.options import Json, Set, changes_of
 
@@ -19,9 +19,9 @@ PLAN = "demo"
 
 
 def command(
-    out_: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Folder for the study.")] = Path("demo"),
+    out_: Annotated[Path, Option("--out", metavar="FOLDER", help="Folder for the study.")] = Path("demo"),
     set_: Set = None,
-    jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Parallel runs; default one per core.")] = None,
+    jobs: Annotated[int | None, Option(metavar="N", min=1, help="Parallel runs; default one per core.")] = None,
     json: Json = False,
 ) -> None:
     """Run a small study on built-in data, with verdicts. Four changes and a report; about five minutes on two cores."""
@@ -35,13 +35,9 @@ def command(
 
         study = compare(PLAN, set=changes_of(set_), out=out_, jobs=jobs, watch=watch)
         page = study.report()
-    if json:
-        print_json({**study.to_dict(), "report": str(page)})
-        return
-    out().print(str(study), markup=False)
-    out().print(f"\nReport: {page.resolve()}", markup=False)
+    shown = f"{study}\n\nReport: {page.resolve()}\nIn the browser, with everything behind it: {open_in_page(out_)}"
+    print_result({**study.to_dict(), "report": str(page)}, shown, json=json)
     say("Next: glassformer compare docstrings-char --vary model.positions=sinusoidal,alibi --seeds 8   glassformer recipes")
-    out().print(f"In the browser, with everything behind it: {open_in_page(out_)}", markup=False)
 
 
 def open_in_page(study: Path) -> str:

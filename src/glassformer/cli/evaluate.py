@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from glassformer.cli.console import out, print_json, print_table, remarks, watching
 from glassformer.cli.options import AllowLeaks, CheckpointOption, Json, Plugin, RunArgument, changes_of
@@ -20,45 +20,32 @@ def command(
     run: RunArgument,
     split: Annotated[
         str | None,
-        typer.Option(
-            metavar="train|validation|test|test:NAME",
-            help="Default: validation. The run records each use of the test split. test:NAME is one of several test files.",
+        Option(
+            metavar="train|validation|test|test:NAME", help="Default: validation. The run records each use of the test split."
         ),
     ] = None,
-    data: Annotated[Path | None, typer.Option(metavar="FILE", help="Evaluate this file instead of a split.")] = None,
-    text: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="Evaluate this text on its own. Repeatable.")] = None,
+    data: Annotated[Path | None, Option(metavar="FILE", help="Evaluate this file instead of a split.")] = None,
+    text: Annotated[list[str] | None, Option(metavar="TEXT", help="Evaluate this text on its own. Repeatable.")] = None,
     checkpoint: CheckpointOption = "last",
     predictions: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write one line per item as TSV: each token's loss, each label, or each answer."),
+        Option(metavar="FILE", help="Write one line per item as TSV: each token's loss, each label, or each answer."),
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Measure the same weights with this part of the model changed, e.g. model.merge=concat. Repeatable.",
-        ),
+        Option("--set", metavar="KEY=VALUE", help="The same weights with this changed, e.g. model.merge=concat. Repeatable."),
     ] = None,
     length: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Read windows of N tokens, fewer or more than model.context, and print the loss by position. Language models.",
-        ),
+        Option(metavar="N", min=1, help="Windows of N tokens instead of model.context, with the loss by position."),
     ] = None,
     against: Annotated[
         Path | None,
-        typer.Option(
-            metavar="RUN", help="Compare with another run item by item: counts what only one of them got right (McNemar test)."
-        ),
+        Option(metavar="RUN", help="Compare item by item with another run: what only one of them got right (McNemar)."),
     ] = None,
     plugin: Plugin = None,
     allow_leaks: AllowLeaks = False,
-    recheck: Annotated[
-        bool, typer.Option("--recheck", help="Run the checks again even if these weights and this build passed before.")
-    ] = False,
+    recheck: Annotated[bool, Option("--recheck", help="Check again even if these weights and build passed before.")] = False,
     json: Json = False,
 ) -> None:
     """Measure a model on held-out data, beside baselines. Every metric has a 95 % interval.
@@ -99,7 +86,7 @@ def command(
             out().print()
             print_table(title, header, [["-" if cell is None else str(cell) for cell in row] for row in rows], numbers=False)
         for result in results if length is not None else []:
-            out().print(f"\n{positions_table(result)}", markup=False)
+            out().print(f"\n{positions_table(result)}")
 
 
 def positions_table(result: Evaluation) -> str:
@@ -150,11 +137,11 @@ def all_texts(results: list[Evaluation]) -> Evaluation:
 
 def _print(results: list[Evaluation], own_texts: dict[str, Evaluation], paired: TwoCheckpoints | None) -> None:
     for result in results:
-        out().print(str(result), markup=False)
+        out().print(str(result))
     if paired is not None:
-        out().print(f"\n{paired}", markup=False)
+        out().print(f"\n{paired}")
     if own_texts:
-        out().print(f"\nTexts, each on its own:\n{texts_table(own_texts)}", markup=False)
+        out().print(f"\nTexts, each on its own:\n{texts_table(own_texts)}")
 
 
 def texts_table(results: dict[str, Evaluation]) -> str:

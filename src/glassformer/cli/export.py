@@ -5,22 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-from glassformer.cli.console import out, print_json, remarks
+from glassformer.cli.console import print_result, remarks
 from glassformer.cli.options import CheckpointOption, Json, Plugin, RunArgument
 from glassformer.foundation.errors import UsageError
 
 
 def command(
     run: RunArgument,
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder for the export.")],
-    merge: Annotated[bool, typer.Option("--merge", help="Merge the adapter of a fine-tuned encoder into its weights.")] = False,
-    onnx: Annotated[bool, typer.Option("--onnx", help="Write a classifier for onnxruntime instead; any pooling.")] = False,
-    bare: Annotated[
-        bool,
-        typer.Option("--bare", help="Write a head that transformers has no class for (model.pool: mean) as separate files."),
-    ] = False,
+    folder: Annotated[Path, Argument(metavar="DIR", help="A new folder for the export.")],
+    merge: Annotated[bool, Option("--merge", help="Merge the adapter of a fine-tuned encoder into its weights.")] = False,
+    onnx: Annotated[bool, Option("--onnx", help="Write a classifier for onnxruntime instead; any pooling.")] = False,
+    bare: Annotated[bool, Option("--bare", help="Write a head that transformers lacks (model.pool: mean) apart.")] = False,
     checkpoint: CheckpointOption = "last",
     plugin: Plugin = None,
     json: Json = False,
@@ -38,9 +35,7 @@ def command(
         exported = loaded.save_pretrained(folder, checkpoint=checkpoint, merge=merge, bare=bare)
     for note in exported.notes:
         watch.say(note)
-    if json:
-        print_json({"folder": str(exported.folder), "class": exported.class_name, "notes": list(exported.notes)})
-    else:
-        out().print(f"{exported.folder} ({exported.class_name})", markup=False)
-        if exported.class_name.isidentifier() and not onnx:  # an adapter of peft has no class of its own
-            watch.say(f"In Python: transformers.{exported.class_name}.from_pretrained({str(exported.folder)!r})")
+    document = {"folder": str(exported.folder), "class": exported.class_name, "notes": list(exported.notes)}
+    print_result(document, f"{exported.folder} ({exported.class_name})", json=json)
+    if exported.class_name.isidentifier() and not onnx:  # an adapter of peft has no class of its own
+        watch.say(f"In Python: transformers.{exported.class_name}.from_pretrained({str(exported.folder)!r})")

@@ -6,32 +6,28 @@ import sys
 from pathlib import Path
 from typing import Annotated, Literal, final
 
-import typer
+from typer import Argument, Option
 
 from glassformer.cli.console import SETTINGS, print_json, remarks
-from glassformer.cli.options import CheckpointOption, Json, Plugin, RunArgument
+from glassformer.cli.options import CheckpointOption, Json, Plugin, RunArgument, lines_of
 from glassformer.foundation.errors import DataError, UsageError
 
 
 def command(
     run: RunArgument,
-    prompt: Annotated[str | None, typer.Argument(metavar="[PROMPT]", help="The text to continue.")] = None,
-    prompts: Annotated[Path | None, typer.Option(metavar="FILE", help="Read prompts from this file, one per line.")] = None,
-    max_new_tokens: Annotated[int, typer.Option(min=0, help="Generate at most this many tokens.")] = 200,
-    temperature: Annotated[float, typer.Option(min=0.0, help="Divides the logits; 0 is greedy decoding.")] = 0.8,
-    top_k: Annotated[int | None, typer.Option(min=1, help="Sample from the k most likely tokens.")] = None,
-    top_p: Annotated[
-        float | None, typer.Option(help="Sample from the fewest tokens whose probabilities add up to p (nucleus).")
-    ] = None,
-    repetition_penalty: Annotated[float, typer.Option(help="Above 1, tokens that already occurred become less likely.")] = 1.0,
-    stop: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="Stop when this text is generated. Repeatable.")
-    ] = None,
-    samples: Annotated[int, typer.Option(min=1, help="Number of texts per prompt.")] = 1,
-    seed: Annotated[int, typer.Option(help="Random seed for sampling.")] = 0,
+    prompt: Annotated[str | None, Argument(metavar="[PROMPT]", help="The text to continue.")] = None,
+    prompts: Annotated[Path | None, Option(metavar="FILE", help="Read prompts from this file, one per line.")] = None,
+    max_new_tokens: Annotated[int, Option(min=0, help="Generate at most this many tokens.")] = 200,
+    temperature: Annotated[float, Option(min=0.0, help="Divides the logits; 0 is greedy decoding.")] = 0.8,
+    top_k: Annotated[int | None, Option(min=1, help="Sample from the k most likely tokens.")] = None,
+    top_p: Annotated[float | None, Option(help="Sample from the fewest tokens whose probabilities sum to p (nucleus).")] = None,
+    repetition_penalty: Annotated[float, Option(help="Above 1, tokens that already occurred become less likely.")] = 1.0,
+    stop: Annotated[list[str] | None, Option(metavar="TEXT", help="Stop when this text is generated. Repeatable.")] = None,
+    samples: Annotated[int, Option(min=1, help="Number of texts per prompt.")] = 1,
+    seed: Annotated[int, Option(help="Random seed for sampling.")] = 0,
     precision: Annotated[
         Literal["float32", "bf16"],
-        typer.Option(help="float32: exactly the reference implementation's text. bf16: several times as fast on a GPU."),
+        Option(help="float32: exactly the reference implementation's text. bf16: several times as fast on a GPU."),
     ] = "float32",
     checkpoint: CheckpointOption = "last",
     plugin: Plugin = None,
@@ -42,7 +38,9 @@ def command(
 
     if prompt is not None and prompts is not None:
         raise UsageError("PROMPT and --prompts are both given; give one of them.")
-    texts = [prompt or ""] if prompts is None else _lines(prompts)
+    texts = [prompt or ""] if prompts is None else lines_of(prompts)
+    if not texts:
+        raise DataError("has no prompts; write one per line.", file=prompts)
     loaded = load(run, plugins=plugin or (), watch=remarks())
     stream = _Stream(texts[0]) if not json and len(texts) == 1 and samples == 1 else None
     results = loaded.generate(
@@ -81,15 +79,3 @@ class _Stream:
         sys.stdout.write(self._waiting + piece)
         sys.stdout.flush()
         self._waiting = ""
-
-
-def _lines(file: Path) -> list[str]:
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        raise DataError("does not exist; check the path.", file=file) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot be read as text ({error}).", file=file) from error
-    if not lines:
-        raise DataError("has no prompts; write one per line.", file=file)
-    return lines

@@ -5,18 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-from glassformer.cli.console import out, print_json, remarks
+from glassformer.cli.console import print_result, remarks
 from glassformer.cli.options import Json
 
 
 def command(
-    folder: Annotated[str, typer.Argument(metavar="FOLDER_OR_NAME", help="A model's folder, or its name on the hub.")],
-    out_: Annotated[Path, typer.Option("--out", metavar="RUN", help="The new run's folder.")],
-    context: Annotated[
-        int | None, typer.Option(min=1, help="Use a shorter context (models with rotary positions only).")
-    ] = None,
+    folder: Annotated[str, Argument(metavar="FOLDER_OR_NAME", help="A model's folder, or its name on the hub.")],
+    out_: Annotated[Path, Option("--out", metavar="RUN", help="The new run's folder.")],
+    context: Annotated[int | None, Option(min=1, help="Use a shorter context (models with rotary positions only).")] = None,
     json: Json = False,
 ) -> None:
     """Import a Hugging Face model as a run. GPT-2, Llama or BERT, or a classifier, to evaluate, check, predict, fine-tune."""
@@ -26,17 +24,14 @@ def command(
     watch = remarks()
     if is_classifier(folder):
         directory, classifier = import_classifier(folder, out_)
-        if json:
-            labels = list(classifier.label_names)
-            print_json({"run": str(directory.root), "class": classifier.class_name, "labels": labels, "notes": []})
-        else:
-            out().print(f"{directory.root} ({classifier.class_name}: {', '.join(classifier.label_names)})", markup=False)
+        labels = list(classifier.label_names)
+        document = {"run": str(directory.root), "class": classifier.class_name, "labels": labels, "notes": []}
+        print_result(document, f"{directory.root} ({classifier.class_name}: {', '.join(labels)})", json=json)
         return
     directory, found = import_run(folder, out_, context=context)
     for note in found.notes:
         watch.say(note)
     name = found.architecture.class_of(found.model)
-    if json:
-        print_json({"run": str(directory.root), "class": name, "notes": list(found.notes)})
-    else:
-        out().print(f"{directory.root} ({name})", markup=False)
+    print_result(
+        {"run": str(directory.root), "class": name, "notes": list(found.notes)}, f"{directory.root} ({name})", json=json
+    )

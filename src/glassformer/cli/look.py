@@ -7,11 +7,11 @@ from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from glassformer.cli.console import out, print_table, remarks, say
-from glassformer.cli.options import Json, Plugin, RunArgument
-from glassformer.foundation.errors import DataError, UsageError
+from glassformer.cli.options import Json, Plugin, RunArgument, lines_of
+from glassformer.foundation.errors import UsageError
 
 if TYPE_CHECKING:
     from glassformer.lens.interventions import HeadEffects
@@ -23,51 +23,26 @@ PICTURES = (".svg", ".png", ".pdf")
 
 def command(
     run: RunArgument,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The input text.")],
-    checkpoint: Annotated[
-        str, typer.Option(metavar="untrained|best|last|N", help="Which checkpoint; untrained and 0 are the initial weights.")
-    ] = "last",
-    layer: Annotated[int | None, typer.Option(help="Show this layer only, counted from 0.")] = None,
-    head: Annotated[int | None, typer.Option(help="Show this head of --layer only, counted from 0.")] = None,
-    hide: Annotated[
-        list[int] | None, typer.Option(metavar="POSITION", help="Mask this position: no token attends to it. Repeatable.")
-    ] = None,
-    pad: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Add padding up to N tokens, as in a batch; it is greyed in pictures."),
-    ] = None,
+    text: Annotated[str, Argument(metavar="TEXT", help="The input text.")],
+    checkpoint: Annotated[str, Option(metavar="untrained|best|last|N", help="untrained or 0: initial weights.")] = "last",
+    layer: Annotated[int | None, Option(help="Show this layer only, counted from 0.")] = None,
+    head: Annotated[int | None, Option(help="Show this head of --layer only, counted from 0.")] = None,
+    hide: Annotated[list[int] | None, Option(metavar="POSITION", help="No token attends to this position. Repeatable.")] = None,
+    pad: Annotated[int | None, Option(metavar="N", min=1, help="Pad to N tokens, as in a batch; greyed in pictures.")] = None,
     attention: Annotated[
         str | None,
-        typer.Option(
-            metavar="cross|encoder|decoder",
-            help="Of a run that translates: maps from target to source (default), of the source, or of the target.",
-        ),
+        Option(metavar="cross|encoder|decoder", help="Of a translation: target to source (default), of the source or target."),
     ] = None,
-    target: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Of a run that translates: this translation of TEXT, not the run's own.")
-    ] = None,
-    compare: Annotated[
-        str | None, typer.Option(metavar="RUN|CHECKPOINT", help="Show another run or checkpoint beside it.")
-    ] = None,
-    film: Annotated[
-        bool, typer.Option("--film", help="Show every snapshot taken during training (recipe key checkpoint.film).")
-    ] = False,
-    walk: Annotated[
-        bool,
-        typer.Option("--walk", help="Follow one token through every step of the forward pass; with --out page.html or --json."),
-    ] = False,
-    position: Annotated[
-        int | None, typer.Option(metavar="N", help="With --walk: which token, counted from 0; default the last.")
-    ] = None,
-    ablate: Annotated[
-        str | None, typer.Option(metavar="zero|mean|resample", help="Ablate each head in turn and print how the loss changes.")
-    ] = None,
-    texts: Annotated[Path | None, typer.Option(metavar="FILE", help="Texts for --ablate, one per line; default: TEXT.")] = None,
+    target: Annotated[str | None, Option(metavar="TEXT", help="Look at this translation of TEXT, not the run's own.")] = None,
+    compare: Annotated[str | None, Option(metavar="RUN|CHECKPOINT", help="Show another run or checkpoint beside it.")] = None,
+    film: Annotated[bool, Option("--film", help="Show every snapshot of training (recipe key checkpoint.film).")] = False,
+    walk: Annotated[bool, Option("--walk", help="Follow a token through the network; with --out page.html or --json.")] = False,
+    position: Annotated[int | None, Option(metavar="N", help="With --walk: which token, from 0; default the last.")] = None,
+    ablate: Annotated[str | None, Option(metavar="zero|mean|resample", help="Print the loss without each head.")] = None,
+    texts: Annotated[Path | None, Option(metavar="FILE", help="Texts for --ablate, one per line; default: TEXT.")] = None,
     out_: Annotated[
         Path | None,
-        typer.Option(
-            "--out", metavar="page.html|map.svg|map.png", help="Write a self-contained page, or the attention map as a picture."
-        ),
+        Option("--out", metavar="page.html|map.svg|map.png", help="Write a page, or the attention map as a picture."),
     ] = None,
     plugin: Plugin = None,
     json: Json = False,
@@ -109,7 +84,7 @@ def command(
         _print_document(looks, layer, head, effects, film=film)
         return
     if out_ is not None:
-        out().print(str(out_), markup=False)
+        out().print(str(out_))
     else:
         for look in looks:
             _print_look(look, layer, head)
@@ -132,10 +107,7 @@ def _walk(look: Look, position: int, others: dict[str, Any], out_: Path | None, 
         if out_.suffix.lower() != ".html":
             raise UsageError(f"--out {out_}: a walk-through is a page; the file must end in .html.", reason="walk-is-a-page")
         write_atomically(out_, render_walk(look, position))
-    if json:
-        sys.stdout.write(dumps(walk(look, position), ensure_ascii=False) + "\n")
-    else:
-        out().print(str(out_), markup=False)
+    sys.stdout.write(dumps(walk(look, position), ensure_ascii=False) + "\n") if json else out().print(str(out_))
 
 
 EXPLAINED = (
@@ -171,11 +143,7 @@ def _looks(run: Run, text: str, checkpoint: str, more: dict[str, Any], compare: 
 def _rows(run: Run, texts: Path | None) -> list[list[int]] | None:
     if texts is None:
         return None
-    try:
-        lines = [line for line in texts.read_text(encoding="utf-8").splitlines() if line]
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot be read as text ({error}).", file=texts) from error
-    return [run.look(line).ids for line in lines]
+    return [run.look(line).ids for line in lines_of(texts) if line]
 
 
 def _effects(look: Look, ablate: str, rows: list[list[int]] | None) -> HeadEffects:
@@ -232,7 +200,7 @@ def _print_look(look: Look, layer: int | None, head: int | None) -> None:
         for at, token in enumerate(look.queries):
             order = [key for key in weights[at].argsort()[::-1][:4] if weights[at, key] > 0]
             reads = ", ".join(f"{key} {look.keys[key]!r} {weights[at, key]:.0%}" for key in order)
-            out().print(f"{at:4d} {token!r} reads {reads or 'nothing'}", markup=False)
+            out().print(f"{at:4d} {token!r} reads {reads or 'nothing'}")
 
 
 def _print_without_maps(look: Look) -> None:

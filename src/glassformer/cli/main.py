@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 import typer
+from typer import Option
 
 from glassformer.cli.console import SETTINGS, err
 from glassformer.foundation.errors import BadArgument, GlassformerError, OtherProcessFailed, exit_code_of, is_panic
@@ -61,7 +62,7 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def _root(version: bool = typer.Option(False, "--version", help="Print versions, commit and device.", is_eager=True)) -> None:
+def _root(version: bool = Option(False, "--version", help="Print versions, commit and device.", is_eager=True)) -> None:
     if version:
         from glassformer.foundation.machine import about
 
@@ -198,7 +199,7 @@ _REMEDIES = {
 def _end_with(sentence: str, code: int) -> int:
     if SETTINGS.debug:
         traceback.print_exc()
-    err().print(f"Error: {sentence}", markup=False, style="red")
+    err().print(f"Error: {sentence}", style="red")
     return code
 
 

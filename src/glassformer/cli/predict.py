@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from glassformer.cli.console import print_json, remarks, say, watching
 from glassformer.cli.options import CheckpointOption, Json, Plugin, RunArgument
@@ -18,32 +18,15 @@ PARQUET = b"PAR1"  # how such files begin
 
 def command(
     run: RunArgument,
-    table: Annotated[
-        str, typer.Argument(metavar="FILE", help="A table of texts: .csv, .tsv, .jsonl or .parquet; - for standard input.")
-    ],
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the table here; without it, to standard output.")
-    ] = None,
-    text_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The column of texts, if not called as in training.")
-    ] = None,
-    pair_column: Annotated[str | None, typer.Option(metavar="NAME", help="The column of second texts, likewise.")] = None,
-    precision: Annotated[
-        float | None, typer.Option(metavar="P", help="Withhold unsure answers, so that this share is right (on validation).")
-    ] = None,
-    coverage: Annotated[
-        float | None, typer.Option(metavar="P", help="Withhold unsure answers, but answer this share (on validation).")
-    ] = None,
-    abstain_below: Annotated[
-        float | None, typer.Option(metavar="P", help="Withhold answers with a lower probability than this.")
-    ] = None,
-    no_temperature: Annotated[
-        bool, typer.Option("--no-temperature", help="Give the probabilities as the network does, not calibrated.")
-    ] = False,
-    batch_size: Annotated[
-        int | None,
-        typer.Option("--batch-size", metavar="N", min=1, help="Texts of a forward pass; default 8 on a CPU, 32 on a GPU."),
-    ] = None,
+    table: Annotated[str, Argument(metavar="FILE", help="Texts: .csv, .tsv, .jsonl or .parquet; - for standard input.")],
+    out: Annotated[Path | None, Option(metavar="FILE", help="Write the table here; without it, to standard output.")] = None,
+    text_column: Annotated[str | None, Option(metavar="NAME", help="The column of texts, if not named as in training.")] = None,
+    pair_column: Annotated[str | None, Option(metavar="NAME", help="The column of second texts, likewise.")] = None,
+    precision: Annotated[float | None, Option(metavar="P", help="Withhold until this share is right on validation.")] = None,
+    coverage: Annotated[float | None, Option(metavar="P", help="Answer only this share, the surest (on validation).")] = None,
+    abstain_below: Annotated[float | None, Option(metavar="P", help="Withhold answers less probable than this.")] = None,
+    no_temperature: Annotated[bool, Option("--no-temperature", help="Give uncalibrated probabilities.")] = False,
+    batch_size: Annotated[int | None, Option(metavar="N", min=1, help="Texts of a pass; default 8, on a GPU 32.")] = None,
     checkpoint: CheckpointOption = "last",
     plugin: Plugin = None,
     json: Json = False,

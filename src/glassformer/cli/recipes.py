@@ -6,22 +6,19 @@ import re
 from textwrap import shorten
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from glassformer.cli.console import out, print_json, print_table
+from glassformer.cli.console import out, print_json, print_result, print_table
 from glassformer.cli.options import Json
 
 
 def command(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Print this recipe as YAML.")] = None,
+    name: Annotated[str | None, Argument(metavar="[NAME]", help="Print this recipe as YAML.")] = None,
     variants: Annotated[
         bool | None,
-        typer.Option(
-            "--variants/--no-variants",
-            help="Describe each variant, or leave variants out. By default only their names are listed.",
-        ),
+        Option("--variants/--no-variants", help="Describe each variant, or leave them out. Default: their names."),
     ] = None,
-    details: Annotated[bool, typer.Option("--details", help="Print full descriptions and results.")] = False,
+    details: Annotated[bool, Option("--details", help="Print full descriptions and results.")] = False,
     json: Json = False,
 ) -> None:
     """List the built-in recipes, studies and variants. With NAME, print that recipe."""
@@ -30,14 +27,13 @@ def command(
 
     if name is not None:
         text = recipe_file(name).read_text(encoding="utf-8")
-        print_json({"name": name, "recipe": text}) if json else out().print(text, markup=False, end="")
+        print_result({"name": name, "recipe": text}, text.removesuffix("\n"), json=json)
         return
     recipes = list_recipes()
-    table = [] if variants is False else list_variants()
+    studies, table = list_studies(), [] if variants is False else list_variants()
     if json:
-        print_json({"recipes": recipes, "studies": list_studies(), "variants": table})
+        print_json({"recipes": recipes, "studies": studies, "variants": table})
         return
-    studies = list_studies()
     rows = [[recipe["name"], _first(recipe["about"])] for recipe in recipes]
     print_table("Recipes, for `glassformer train NAME`", ["recipe", "what it is"], rows, numbers=False)
     out().print()
@@ -76,10 +72,10 @@ def _by_slot(table: list[dict[str, Any]]) -> dict[str, list[str]]:
 
 def _in_full(recipes: list[dict[str, Any]], studies: list[dict[str, Any]]) -> None:
     for recipe in recipes:
-        out().print(f"\n{recipe['name']}", style="bold", markup=False)
+        out().print(f"\n{recipe['name']}", style="bold")
         for line in (recipe["about"], recipe["result"] and f"Result: {recipe['result']}"):
             if line:
-                out().print(f"  {line}", markup=False)
+                out().print(f"  {line}")
     for study in studies:
-        out().print(f"\n{study['name']} (of {study['base']})", style="bold", markup=False)
-        out().print(f"  {study['about']}", markup=False)
+        out().print(f"\n{study['name']} (of {study['base']})", style="bold")
+        out().print(f"  {study['about']}")

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+from typer import Argument, Option
 
-from glassformer.cli.console import out, print_json, say, watching
+from glassformer.cli.console import print_result, say, watching
 from glassformer.cli.options import Json, Plugin
 from glassformer.foundation.errors import UsageError
 
@@ -18,32 +18,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from glassformer.run import Run
-    from glassformer.study.several_studies import SetStudy
+    from glassformer.study.several_studies import SetStudy, SizeStudy
     from glassformer.study.study import Study
 
 
 def command(
-    runs: Annotated[
-        list[Path],
-        typer.Argument(metavar="RUN|STUDY...", help="A run, a study, or several runs (their loss curves in one plot)."),
-    ],
-    out_: Annotated[
-        Path | None, typer.Option("--out", metavar="PAGE.html", help="File to write; default report.html in the folder.")
-    ] = None,
+    runs: Annotated[list[Path], Argument(metavar="RUN|STUDY...", help="A run, a study, or several runs (curves in one plot).")],
+    out_: Annotated[Path | None, Option("--out", metavar="PAGE.html", help="Default: report.html in the folder.")] = None,
     table: Annotated[
         Literal["latex", "csv", "markdown"] | None,
-        typer.Option(help="Print the study's table for a paper or a spreadsheet instead of writing the page."),
+        Option(help="Print the study's table for a paper or a spreadsheet instead of writing the page."),
     ] = None,
     figure: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write one figure instead: curves, differences, values or cost, as .pdf, .svg or .png, e.g. curves.pdf.",
-        ),
+        Option(metavar="FILE", help="Write one figure: curves, differences, values or cost, e.g. curves.pdf (.svg, .png)."),
     ] = None,
-    reproducibility: Annotated[
-        Path | None, typer.Option(metavar="FILE.json", help="Write commands, seeds, data checksums and versions.")
-    ] = None,
+    reproducibility: Annotated[Path | None, Option(metavar="FILE.json", help="Write commands, seeds, data, versions.")] = None,
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
@@ -55,7 +45,7 @@ def command(
         _for_paper(runs, table, figure or [], reproducibility)
         return
     file, in_short = _written(runs, out_, plugin or ())
-    print_json({"report": str(file), **in_short}) if json else out().print(str(file), markup=False)
+    print_result({"report": str(file), **in_short}, file, json=json)
 
 
 def _for_paper(
@@ -66,8 +56,11 @@ def _for_paper(
     from glassformer.foundation.files import write_json
     from glassformer.runs.directory import RunDirectory
     from glassformer.study.reporting.paper import reproducibility, table_text
+    from glassformer.study.several_studies import SizeStudy, study_in
 
-    study = _study_in(folders[0]) if len(folders) == 1 else None
+    study = study_in(folders[0]) if len(folders) == 1 else None
+    if isinstance(study, SizeStudy):
+        raise UsageError(f"{study.folder} has a study at each size; name the folder of one.", reason="figure-of-sizes")
     runs = [RunDirectory(folder) for folder in folders] if study is None else []
     for run in runs:
         run.require()
@@ -97,47 +90,34 @@ def _figure(study: Study | SetStudy | None, folders: Sequence[Path], what: str) 
     return curves_figure(folders, warn=say)
 
 
-def _study_in(folder: Path) -> Study | SetStudy | None:
-    """The study in a folder, on one set or on several; None where there is none."""
-    from glassformer.study.directory import StudyDirectory
-    from glassformer.study.several_studies import SetStudy
-    from glassformer.study.study import Study
-
-    if SetStudy.exists(folder):
-        return SetStudy.load(folder)
-    return Study.load(folder) if StudyDirectory(folder).exists() else None
-
-
 def _written(runs: Sequence[Path], page: Path | None, plugins: Sequence[Path]) -> tuple[Path, dict[str, Any]]:
     """The page's place, and what it holds in short."""
-    from glassformer.study.several_studies import SetStudy, SizeStudy
+    from glassformer.study.several_studies import study_in
 
     if len(runs) > 1:
         from glassformer.run_report import write_curves
 
         return write_curves(runs, page or Path("report.html"), warn=say), _several(runs)
-    run = runs[0]
-    if SizeStudy.exists(run):
-        sizes = SizeStudy.load(run)
-        trends = [{"variant": one.variant, "trend": one.word, "sentence": one.sentence} for one in sizes.trends]
-        return sizes.report(page), {"kind": "study at several sizes", "sizes": list(sizes.studies), "trends": trends}
-    study = _study_in(run)
-    if isinstance(study, SetStudy):
-        return study.report(page), {**_study(study), "kind": "study on several sets", "sets": list(study.studies)}
-    if study is not None:
+    if (study := study_in(runs[0])) is not None:
         return study.report(page), _study(study)
     from glassformer.run import load
     from glassformer.run_report import write_report
 
     with watching() as watch:
-        loaded = load(run, plugins=plugins, watch=watch)
+        loaded = load(runs[0], plugins=plugins, watch=watch)
         return write_report(loaded, page, watch=watch), _run(loaded)
 
 
-def _study(study: Study | SetStudy) -> dict[str, Any]:
-    """Every verdict in a word and its sentence; ``compare --json`` prints all numbers."""
+def _study(study: Study | SetStudy | SizeStudy) -> dict[str, Any]:
+    """Every verdict, or trend, in a word and its sentence; ``compare --json`` prints all numbers."""
+    from glassformer.study.several_studies import SetStudy, SizeStudy
+
+    if isinstance(study, SizeStudy):
+        trends = [{"variant": one.variant, "trend": one.word, "sentence": one.sentence} for one in study.trends]
+        return {"kind": "study at several sizes", "sizes": list(study.studies), "trends": trends}
     verdicts = [{"variant": one.variant, "verdict": one.verdict, "sentence": one.sentence} for one in study.verdicts]
-    return {"kind": "study", "name": _name(study.folder), "metric": study.metric.name, "verdicts": verdicts}
+    about = {"kind": "study on several sets", "sets": list(study.studies)} if isinstance(study, SetStudy) else {"kind": "study"}
+    return {**about, "name": _name(study.folder), "metric": study.metric.name, "verdicts": verdicts}
 
 
 def _run(run: Run) -> dict[str, Any]:

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from glassformer.cli.console import out, print_json, print_table, say
+from glassformer.cli.console import out, print_json, print_result, print_table, say
 from glassformer.cli.options import Json
 from glassformer.foundation.errors import UsageError
 from glassformer.runs.overview import flat_rows, records_of
@@ -16,19 +16,13 @@ from glassformer.runs.records import csv_text
 
 
 def command(
-    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="A folder of runs.")] = Path("runs"),
-    store: Annotated[bool, typer.Option("--store", help="List the cached trials that studies reuse instead.")] = False,
-    empty_store: Annotated[
-        bool, typer.Option("--empty-store", help="Delete the cached trials; studies keep their own copies.")
-    ] = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Print the table as CSV.")] = False,
-    metrics: Annotated[
-        bool, typer.Option("--metrics", help="With --csv: print every logged step of every run instead.")
-    ] = False,
-    all_: Annotated[
-        bool, typer.Option("--all", help="Add a column for every setting in which the runs differ, and their notes.")
-    ] = False,
-    note: Annotated[str | None, typer.Option(metavar="TEXT", help="Add a remark to the run in FOLDER.")] = None,
+    folder: Annotated[Path, Argument(metavar="[FOLDER]", help="A folder of runs.")] = Path("runs"),
+    store: Annotated[bool, Option("--store", help="List the cached trials that studies reuse instead.")] = False,
+    empty_store: Annotated[bool, Option("--empty-store", help="Delete the cached trials; studies keep their copies.")] = False,
+    csv: Annotated[bool, Option("--csv", help="Print the table as CSV.")] = False,
+    metrics: Annotated[bool, Option("--metrics", help="With --csv: print every logged step of every run instead.")] = False,
+    all_: Annotated[bool, Option("--all", help="Add a column for each setting in which runs differ, and notes.")] = False,
+    note: Annotated[str | None, Option(metavar="TEXT", help="Add a remark to the run in FOLDER.")] = None,
     json: Json = False,
 ) -> None:
     """List runs: status, step, loss, and what differs. Also notes, and cached trials."""
@@ -49,7 +43,7 @@ def command(
         print_json(table)
         return
     if not table["runs"]:
-        out().print(f"No runs in {folder}.", markup=False)
+        out().print(f"No runs in {folder}.")
         return
     several = len({row["metric"] for row in table["runs"]}) > 1
     noted = all_ and any(row["notes"] for row in table["runs"])
@@ -90,14 +84,14 @@ def _trial_store(empty: bool, json: bool) -> None:
     store = TrialStore()
     if empty:
         count = store.empty()
-        print_json({"store": str(store.root), "removed": count}) if json else out().print(f"{count} stored trials removed.")
+        print_result({"store": str(store.root), "removed": count}, f"{count} stored trials removed.", json=json)
         return
     rows = store.entries()
     if json:
         print_json({"store": str(store.root), "trials": rows})
         return
     size = sum(row["bytes"] for row in rows) / 1e6
-    out().print(f"{len(rows)} stored trials, {size:,.1f} MB, in {store.root}; --empty-store removes them.", markup=False)
+    out().print(f"{len(rows)} stored trials, {size:,.1f} MB, in {store.root}; --empty-store removes them.")
     if rows:
         command(store.root)
 

@@ -6,28 +6,20 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-from glassformer.cli.console import out, print_json, say
+from glassformer.cli.console import print_result, say
 from glassformer.cli.options import Json, Plugin
 from glassformer.foundation.errors import UsageError
 
 
 def command(
-    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="The folder whose runs and studies are shown.")] = Path(
-        "."
-    ),
-    port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="Port to listen on; 0 takes any free one.")] = 8765,
-    host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Address to listen on; any but 127.0.0.1 lets other machines connect.")
-    ] = "127.0.0.1",
-    api: Annotated[
-        bool, typer.Option("--api", help="Serve no page, but POST /predict of one classifier: FOLDER is its run.")
-    ] = False,
-    precision: Annotated[
-        float | None, typer.Option(metavar="P", help="With --api: withhold unsure answers, as in `predict`.")
-    ] = None,
-    coverage: Annotated[float | None, typer.Option(metavar="P", help="With --api: as in `predict`.")] = None,
+    folder: Annotated[Path, Argument(metavar="[FOLDER]", help="The folder whose runs and studies are shown.")] = Path("."),
+    port: Annotated[int, Option(metavar="N", min=0, max=65535, help="Port to listen on; 0 takes any free one.")] = 8765,
+    host: Annotated[str, Option(metavar="ADDRESS", help="Any but 127.0.0.1 lets other machines connect.")] = "127.0.0.1",
+    api: Annotated[bool, Option("--api", help="Serve no page, but POST /predict of a classifier: FOLDER is its run.")] = False,
+    precision: Annotated[float | None, Option(metavar="P", help="With --api: withhold unsure answers as in `predict`.")] = None,
+    coverage: Annotated[float | None, Option(metavar="P", help="With --api: as in `predict`.")] = None,
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
@@ -42,10 +34,7 @@ def command(
     from glassformer.web.server import serve
 
     def show(address: str) -> None:
-        if json:
-            print_json({"address": address, "folder": str(folder)})
-        else:
-            out().print(address, markup=False)
+        print_result({"address": address, "folder": str(folder)}, address, json=json)
         if host not in ("127.0.0.1", "localhost", "::1"):
             called = f"its address or {socket.gethostname()}" if host in EVERYWHERE else host
             say(f"Other machines can reach this page at {called}; the token crosses the network unencrypted.")
@@ -53,10 +42,8 @@ def command(
         sys.stdout.flush()
 
     def show_api(address: str, token: str) -> None:
-        if json:
-            print_json({"address": address, "token": token, "run": str(folder)})
-        else:
-            out().print(f"{address}\nAuthorization: Bearer {token}", markup=False)
+        document = {"address": address, "token": token, "run": str(folder)}
+        print_result(document, f"{address}\nAuthorization: Bearer {token}", json=json)
         say("The token can only predict. GLASSFORMER_API_TOKEN sets it; /openapi.json describes the requests.")
         sys.stdout.flush()
 

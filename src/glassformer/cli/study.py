@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument
 
-from glassformer.cli.console import out, print_json, say
+from glassformer.cli.console import print_result, say
 from glassformer.cli.options import Json
 from glassformer.foundation.errors import RunError
 
@@ -16,8 +17,8 @@ app = typer.Typer(help="Move trials of a study between machines.", no_args_is_he
 
 @app.command("pack")
 def pack_command(
-    study: Annotated[Path, typer.Argument(metavar="STUDY", help="The folder of a study.")],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write, e.g. trials.json or trials.json.gz.")],
+    study: Annotated[Path, Argument(metavar="STUDY", help="The folder of a study.")],
+    file: Annotated[Path, Argument(metavar="FILE", help="The file to write, e.g. trials.json or trials.json.gz.")],
     json: Json = False,
 ) -> None:
     """Write the finished trials of a study into one file. It has values, environment and recipe, no weights."""
@@ -25,17 +26,16 @@ def pack_command(
     from glassformer.study.packed_trials import pack
 
     count = pack(StudyDirectory(study), file)
-    if json:
-        print_json({"file": str(file), "trials": count, "bytes": file.stat().st_size})
-        return
-    out().print(f"{count} trials in {file} ({file.stat().st_size / 1000:.0f} KB).", markup=False)
+    size = file.stat().st_size
+    document = {"file": str(file), "trials": count, "bytes": size}
+    print_result(document, f"{count} trials in {file} ({size / 1000:.0f} KB).", json=json)
     say(f"On another machine: glassformer study add STUDY {file.name}, then glassformer compare STUDY continues it.")
 
 
 @app.command("add")
 def add_command(
-    study: Annotated[Path, typer.Argument(metavar="STUDY", help="The folder of the same study; a new folder becomes it.")],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `study pack` wrote.")],
+    study: Annotated[Path, Argument(metavar="STUDY", help="The folder of the same study; a new folder becomes it.")],
+    file: Annotated[Path, Argument(metavar="FILE", help="A file that `study pack` wrote.")],
     json: Json = False,
 ) -> None:
     """Add the trials of a packed study. Doing it twice changes nothing; what is there is never replaced."""
@@ -43,10 +43,7 @@ def add_command(
     from glassformer.study.packed_trials import add
 
     added = add(StudyDirectory(study), file)
-    if json:
-        print_json({"new": added.new, "known": added.known, "different": added.different})
-    else:
-        out().print(f"{len(added.new)} trials are new, {len(added.known)} were there already.", markup=False)
+    print_result(vars(added), f"{len(added.new)} trials are new, {len(added.known)} were there already.", json=json)
     if added.different:
         raise RunError(
             f"{len(added.different)} trials gave other values there than here, and ours stay: {', '.join(added.different)}.",

@@ -10,33 +10,32 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
-from glassformer.cli.console import out, print_json, print_table, say, watching
+from glassformer.cli.console import out, print_json, print_result, print_table, say, watching
 from glassformer.cli.options import Json, changes_of
 from glassformer.foundation.errors import DataError, UsageError
 from glassformer.foundation.progress import Watcher
 
 app = typer.Typer(help="Train, use and inspect tokenizers.", no_args_is_help=True, rich_markup_mode=None)
 
-TokenizerArgument = Annotated[Path, typer.Argument(metavar="TOK", help="A tokenizer's file, or the folder of a run or model.")]
+TokenizerArgument = Annotated[Path, Argument(metavar="TOK", help="A tokenizer's file, or the folder of a run or model.")]
 MOST_PIECES = 400  # more than a screen of them helps nobody
-TextFile = Annotated[Path | None, typer.Option("--file", metavar="FILE", help="Read the text from this file.")]
+TextFile = Annotated[Path | None, Option("--file", metavar="FILE", help="Read the text from this file.")]
 
 
 @app.command("train")
 def train_command(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Text files (gzip is read too).")],
-    out_file: Annotated[Path, typer.Option("--out", metavar="TOK", help="The file to write, e.g. tokenizer.json.")],
-    vocab: Annotated[int | None, typer.Option(metavar="N", help="Size of the vocabulary.")] = None,
-    kind: Annotated[str, typer.Option(metavar="bpe|char|word|byte", help="Kind of tokenizer.")] = "bpe",
-    level: Annotated[
-        str | None, typer.Option(metavar="byte|char", help="With bpe: merge bytes (default) or characters.")
-    ] = None,
+    files: Annotated[list[Path], Argument(metavar="FILE...", help="Text files (gzip is read too).")],
+    out_file: Annotated[Path, Option("--out", metavar="TOK", help="The file to write, e.g. tokenizer.json.")],
+    vocab: Annotated[int | None, Option(metavar="N", help="Size of the vocabulary.")] = None,
+    kind: Annotated[str, Option(metavar="bpe|char|word|byte", help="Kind of tokenizer.")] = "bpe",
+    level: Annotated[str | None, Option(metavar="byte|char", help="With bpe: merge bytes (default) or characters.")] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change one setting of the tokenizer, e.g. min_count=3. Repeatable."),
+        Option("--set", metavar="KEY=VALUE", help="Change one setting of the tokenizer, e.g. min_count=3. Repeatable."),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace TOK if it exists.")] = False,
+    overwrite: Annotated[bool, Option("--overwrite", help="Replace TOK if it exists.")] = False,
     json: Json = False,
 ) -> None:
     """Train a tokenizer on text files. A bpe tokenizer is written as a Hugging Face tokenizer.json."""
@@ -58,10 +57,8 @@ def train_command(
             callbacks.append(partial(watcher.progress, "merging"))
         tokenizer = config.train(lambda: _lines(files), *callbacks)
     tokenizer.save(target)
-    if json:
-        print_json({"file": str(target), "kind": tokenizer.kind, "size": tokenizer.size, "asked": vocab})
-        return
-    out().print(f"{target}: {tokenizer.kind}, {tokenizer.size:,} tokens", markup=False)
+    document = {"file": str(target), "kind": tokenizer.kind, "size": tokenizer.size, "asked": vocab}
+    print_result(document, f"{target}: {tokenizer.kind}, {tokenizer.size:,} tokens", json=json)
     if vocab is not None and tokenizer.size < vocab:
         say(f"The tokenizer has {tokenizer.size:,} tokens, not {vocab:,}: no further token occurs often enough in this text.")
 
@@ -69,9 +66,7 @@ def train_command(
 @app.command("encode")
 def encode_command(
     tok: TokenizerArgument,
-    text: Annotated[
-        str | None, typer.Argument(metavar="[TEXT]", help="The text; without it and --file, standard input.")
-    ] = None,
+    text: Annotated[str | None, Argument(metavar="[TEXT]", help="The text; without it and --file, standard input.")] = None,
     file: TextFile = None,
     json: Json = False,
 ) -> None:
@@ -94,9 +89,7 @@ def encode_command(
 @app.command("decode")
 def decode_command(
     tok: TokenizerArgument,
-    ids: Annotated[
-        list[str] | None, typer.Argument(metavar="IDS", help="Token ids: 12 7 300, or 12,7,300; without them, standard input.")
-    ] = None,
+    ids: Annotated[list[str] | None, Argument(metavar="IDS", help="12 7 300 or 12,7,300; without, standard input.")] = None,
     json: Json = False,
 ) -> None:
     """Print the text of token ids."""
@@ -113,12 +106,10 @@ def decode_command(
 @app.command("show")
 def show_command(
     tok: TokenizerArgument,
-    word: Annotated[str | None, typer.Argument(metavar="[WORD]", help="Show the merges of this word.")] = None,
+    word: Annotated[str | None, Argument(metavar="[WORD]", help="Show the merges of this word.")] = None,
     file: TextFile = None,
-    picture: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Draw the merges of WORD: .svg or .png.")
-    ] = None,
-    limit: Annotated[int, typer.Option(min=0, help="Number of merges and tokens to list; 0 for all.")] = 20,
+    picture: Annotated[Path | None, Option("--out", metavar="FILE", help="Draw the merges of WORD: .svg or .png.")] = None,
+    limit: Annotated[int, Option(min=0, help="Number of merges and tokens to list; 0 for all.")] = 20,
     json: Json = False,
 ) -> None:
     """Show the merges in order and the longest tokens. With --file also the rarest and those never produced.
@@ -163,7 +154,7 @@ def _print_facts(facts: dict[str, Any], limit: int | None) -> None:
         ]
         print_table("\nmerges in order", ["merge", "left", "right", "token", "id"], shown)
         if len(shown) < len(merges):
-            out().print(f"... and {len(merges) - len(shown):,} more (--limit 0 lists all)", markup=False)
+            out().print(f"... and {len(merges) - len(shown):,} more (--limit 0 lists all)")
     sizes = ["-" if token["bytes"] is None else str(token["bytes"]) for token in facts["longest"]]
     longest = [[str(token["id"]), visible(token["text"]), size] for token, size in zip(facts["longest"], sizes)]
     print_table("\nlongest tokens", ["id", "token", "bytes"], longest)
@@ -175,7 +166,7 @@ def _print_facts(facts: dict[str, Any], limit: int | None) -> None:
     never = facts["never_produced"]
     names = "  ".join(visible(token["text"]) for token in never[:limit])
     more = f"  ... and {len(never) - limit:,} more" if limit is not None and len(never) > limit else ""
-    out().print(f"\nnever produced by this text: {len(never):,} of {facts['size']:,} tokens\n{names}{more}", markup=False)
+    out().print(f"\nnever produced by this text: {len(never):,} of {facts['size']:,} tokens\n{names}{more}")
 
 
 def _print_words(words: Sequence[dict[str, Any]]) -> None:

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from glassformer.cli.console import SETTINGS, out, print_json, print_table, say, watching
 from glassformer.cli.options import AllowLeaks, Json, Log, Plugin, RecipeArgument, Set, changes_of
@@ -21,37 +21,22 @@ if TYPE_CHECKING:
 def command(
     recipe: RecipeArgument,
     set_: Set = None,
-    out_: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="RUN", help="Folder to write; default runs/NAME, or runs/NAME-2 if that exists."),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue from the last checkpoint; for more steps add --set training.steps=N.")
-    ] = False,
-    seed: Annotated[int | None, typer.Option(help="Use this seed instead of the recipe's.")] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print parameters, FLOPs, memory and time; train nothing.")
-    ] = False,
-    samples: Annotated[int, typer.Option(metavar="N", min=0, help="Generate and show N tokens at every evaluation.")] = 0,
-    note: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Store a remark in the run; `glassformer runs` shows it.")
-    ] = None,
-    processes: Annotated[
-        str | None, typer.Option(metavar="N|auto", help="Train on N processes of this machine; auto: one per GPU or core.")
-    ] = None,
-    nodes: Annotated[
-        int | None, typer.Option(metavar="M", min=1, help="With --dry-run: the machines that N processes are on.")
-    ] = None,
-    gpu: Annotated[
-        str | None, typer.Option(metavar="KIND", help="With --dry-run: plan for this GPU (a100, h100, h200, b200, ...).")
-    ] = None,
+    out_: Annotated[Path | None, Option("--out", metavar="RUN", help="Default: runs/NAME, or NAME-2 if that exists.")] = None,
+    resume: Annotated[bool, Option("--resume", help="Go on from the last checkpoint (more: --set training.steps=N).")] = False,
+    seed: Annotated[int | None, Option(help="Use this seed instead of the recipe's.")] = None,
+    dry_run: Annotated[bool, Option("--dry-run", help="Print parameters, FLOPs, memory and time; train nothing.")] = False,
+    samples: Annotated[int, Option(metavar="N", min=0, help="Generate and show N tokens at every evaluation.")] = 0,
+    note: Annotated[str | None, Option(metavar="TEXT", help="Store a remark in the run; `glassformer runs` shows it.")] = None,
+    processes: Annotated[str | None, Option(metavar="N|auto", help="Train on N processes; auto: one per GPU or core.")] = None,
+    nodes: Annotated[int | None, Option(metavar="M", min=1, help="With --dry-run: machines that N processes are on.")] = None,
+    gpu: Annotated[str | None, Option(metavar="KIND", help="With --dry-run: for this GPU (a100, h100, h200, ...).")] = None,
     log: Log = None,
     plugin: Plugin = None,
     allow_leaks: AllowLeaks = False,
     recheck: Annotated[
-        bool, typer.Option("--recheck", help="Run the checks again even if this architecture and build passed before.")
+        bool, Option("--recheck", help="Check again even if this architecture and build passed before.")
     ] = False,
-    timing: Annotated[bool, typer.Option("--timing", help="Print how long each phase took.")] = False,
+    timing: Annotated[bool, Option("--timing", help="Print how long each phase took.")] = False,
     json: Json = False,
 ) -> None:
     """Train a model from a recipe, or from your own text.
@@ -129,14 +114,14 @@ def _print_result(run: Run) -> None:
     summary = run.summary()
     metric = run.recipe.objective.metric(summary["metric"])
     value = summary[metric.recorded]
-    out().print(f"Run: {run.folder}", markup=False)
+    out().print(f"Run: {run.folder}")
     if value is not None:
         beside = best_baseline(run.directory.read_state().get("baselines"), metric)
         than = f" The best baseline, {beside['name']}, has {beside['value']:.4f}." if beside else ""
         mark = f" TAINTED: {run.tainted}" if run.tainted else ""
-        out().print(f"Validation {metric.name} {value:.4f} {metric.unit} at step {summary['step']}.{than}{mark}", markup=False)
+        out().print(f"Validation {metric.name} {value:.4f} {metric.unit} at step {summary['step']}.{than}{mark}")
     for finding in run.diagnosis():
-        out().print(f"{'Warning' if finding.tone == 'warning' else 'Note'} [{finding.code}]: {finding}", markup=False)
+        out().print(f"{'Warning' if finding.tone == 'warning' else 'Note'} [{finding.code}]: {finding}")
     words = shlex.quote(str(run.folder)) + plugin_flags()
     say(f"Next: glassformer evaluate {words}   glassformer {_way_to_talk(run, words)}   glassformer report {words}")
 
@@ -191,4 +176,4 @@ def _print_cost(
                 "A step this small is limited by launching its kernels, which this plan leaves out: expect milliseconds a step."
             )
     decays, others = len(plan.decay["decays"]), len(plan.decay["does not decay"])
-    out().print(f"Weight decay acts on {decays} of {decays + others} tensors; --json names them.", markup=False)
+    out().print(f"Weight decay acts on {decays} of {decays + others} tensors; --json names them.")

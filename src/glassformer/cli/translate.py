@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from glassformer.cli.console import out, print_json, remarks, say
 from glassformer.cli.options import CheckpointOption, Json, Plugin, RunArgument
@@ -14,26 +14,19 @@ from glassformer.foundation.errors import UsageError
 
 def command(
     run: RunArgument,
-    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="The text to translate.")] = None,
+    text: Annotated[str | None, Argument(metavar="[TEXT]", help="The text to translate.")] = None,
     file: Annotated[
-        str | None,
-        typer.Option(metavar="F", help="Translate this file: one text per line, or pairs (a table, or SOURCE,TARGET files)."),
+        str | None, Option(metavar="F", help="A text per line, or pairs (a table, or SOURCE,TARGET files).")
     ] = None,
-    beams: Annotated[
-        int | None, typer.Option(min=1, help="Width of the beam search; by default the recipe's (1 is greedy).")
-    ] = None,
+    beams: Annotated[int | None, Option(min=1, help="Width of the beam search; by default the recipe's (1 is greedy).")] = None,
     length_penalty: Annotated[
-        float | None, typer.Option(help="With beams: log probabilities are divided by the length to this power.")
+        float | None, Option(help="With beams: divide log probabilities by length to this power.")
     ] = None,
-    temperature: Annotated[float, typer.Option(min=0.0, help="Above 0, sample instead of taking the best.")] = 0.0,
-    top_k: Annotated[int | None, typer.Option(min=1, help="Sample from the k most likely tokens.")] = None,
-    top_p: Annotated[
-        float | None, typer.Option(help="Sample from the fewest tokens whose probabilities add up to p (nucleus).")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Random seed for sampling.")] = 0,
-    predictions: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the translations to this file, one per line.")
-    ] = None,
+    temperature: Annotated[float, Option(min=0.0, help="Above 0, sample instead of taking the best.")] = 0.0,
+    top_k: Annotated[int | None, Option(min=1, help="Sample from the k most likely tokens.")] = None,
+    top_p: Annotated[float | None, Option(help="Sample from the fewest tokens whose probabilities sum to p (nucleus).")] = None,
+    seed: Annotated[int, Option(help="Random seed for sampling.")] = 0,
+    predictions: Annotated[Path | None, Option(metavar="FILE", help="Write the translations to it, one per line.")] = None,
     checkpoint: CheckpointOption = "last",
     plugin: Plugin = None,
     json: Json = False,
@@ -64,6 +57,6 @@ def command(
         print_json({"translations": [one.to_dict() for one in found]})
         return
     for one in found if predictions is None else []:
-        out().print(one.text, markup=False, highlight=False)
+        out().print(one.text, highlight=False)
         for other in one.alternatives if text is not None else []:
-            out().print(f"    or: {other}", markup=False, highlight=False)
+            out().print(f"    or: {other}", highlight=False)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Option
 
-from glassformer.cli.console import out, print_json, watching
+from glassformer.cli.console import out, print_result, watching
 from glassformer.cli.options import Json, Plugin, RecipeArgument, Set, changes_of
 from glassformer.foundation.errors import CheckFailed
 
@@ -14,13 +14,11 @@ from glassformer.foundation.errors import CheckFailed
 def command(
     recipe: RecipeArgument,
     set_: Set = None,
-    kills: Annotated[int, typer.Option(min=1, help="How many times each test run is killed (SIGKILL) and resumed.")] = 2,
-    times: Annotated[int, typer.Option(min=1, help="Number of test runs.")] = 1,
-    seed: Annotated[int, typer.Option(help="Seed for the random kill steps.")] = 0,
-    processes: Annotated[int, typer.Option(metavar="N", min=1, help="Train on N processes; one is killed.")] = 1,
-    resume_with: Annotated[
-        str, typer.Option(metavar="N,N,...", help="Numbers of processes that the killed run goes on with, in turn.")
-    ] = "",
+    kills: Annotated[int, Option(min=1, help="How many times each test run is killed (SIGKILL) and resumed.")] = 2,
+    times: Annotated[int, Option(min=1, help="Number of test runs.")] = 1,
+    seed: Annotated[int, Option(help="Seed for the random kill steps.")] = 0,
+    processes: Annotated[int, Option(metavar="N", min=1, help="Train on N processes; one is killed.")] = 1,
+    resume_with: Annotated[str, Option(metavar="N,N,...", help="Processes that the killed run goes on with, in turn.")] = "",
     plugin: Plugin = None,
     json: Json = False,
 ) -> None:
@@ -41,12 +39,8 @@ def command(
             resume_with=numbers,
             watch=watch,
         )
-    if json:
-        print_json(proof.to_dict())
-    else:
-        for name, digest in proof.unbroken.items():
-            out().print(f"{name}  sha256 {digest}", markup=False)
+    print_result(proof.to_dict(), "\n".join(f"{name}  sha256 {digest}" for name, digest in proof.unbroken.items()), json=json)
     if not proof.same:
         raise CheckFailed("A resumed run ended in other bits than the unbroken one; see the list above.")
     if not json:
-        out().print(f"Same bits: {times} broken and resumed run(s) equal the unbroken one.", markup=False)
+        out().print(f"Same bits: {times} broken and resumed run(s) equal the unbroken one.")

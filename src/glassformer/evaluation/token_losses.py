@@ -8,7 +8,6 @@ of the package that imports torch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import TypedDict, Unpack
 
 import numpy as np
@@ -25,6 +24,7 @@ from glassformer.evaluation.language_metrics import (
 )
 from glassformer.evaluation.results import Evaluation, Share, in_this_process
 from glassformer.foundation.errors import UsageError
+from glassformer.model.network import evaluating
 
 Model = Callable[[Tensor], Tensor]
 """ids [B, T] -> logits [B, T, V]; position t may see the ids up to and with t."""
@@ -50,19 +50,6 @@ class How(TypedDict, total=False):
 MAX_LOGITS = 1 << 26
 # The softmax needs copies of the logits it works on; this many at a time are 16 MiB.
 MAX_SOFTMAX = 1 << 22
-
-
-@contextmanager
-def evaluating(model: Model) -> Iterator[None]:
-    """Evaluation mode (no dropout) inside; afterwards every submodule has its previous mode (some may be frozen)."""
-    modes = [(part, part.training) for part in model.modules()] if isinstance(model, nn.Module) else []
-    try:
-        for part, _ in modes:
-            part.training = False
-        yield
-    finally:
-        for part, mode in modes:
-            part.training = mode
 
 
 def token_losses(model: Model, tokens: np.ndarray, *, context: int, **how: Unpack[How]) -> np.ndarray:

@@ -19,13 +19,14 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from glassformer.foundation.errors import DiskFull, RunError
 
 # EFBIG comes from a file-size limit (ulimit -f), EDQUOT from a quota: for the user all three mean "no room".
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
+T = TypeVar("T")
 MOST_BYTES = 64 << 20
 """Bytes of one document, unless its reader says otherwise."""
 MOST_LINES_BYTES = 256 << 20
@@ -220,6 +221,25 @@ def read_json_object(path: Path, *keys: str, most: int = MOST_BYTES) -> dict[str
         what = f"has no {', '.join(missing)}" if isinstance(document, dict) else "is not a JSON object"
         raise RunError(f"{path} {what}; it was changed or damaged after it was written.", reason="damaged-document")
     return document
+
+
+def read_versioned(
+    path: Path,
+    schema: int,
+    parse: Callable[[dict[str, Any]], T],
+    remedy: str,
+    *,
+    reason: str = "damaged",
+    most: int = MOST_BYTES,
+) -> T:
+    """What ``parse`` makes of a document with this number in ``schema``; where it cannot, raises with the remedy."""
+    document = read_json(path, most=most)
+    try:
+        if document["schema"] != schema:
+            raise RunError(f"{path} has schema {document['schema']!r}; this version reads {schema}.", reason="other-schema")
+        return parse(document)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RunError(f"{path} is damaged ({type(error).__name__}: {error}); {remedy}.", reason=reason) from error
 
 
 def append_json_line(path: Path, document: Any) -> None:

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from glassformer.evaluation.results import Share, in_this_process
-from glassformer.evaluation.token_losses import evaluating
 from glassformer.foundation.errors import BadArgument, ConfigError, DataError
 from glassformer.model.kv_cache import ModelCache
+from glassformer.model.network import evaluating
 
 CACHE_BYTES = {"cpu": 1 << 30, "cuda": 8 << 30}
 """The most that keys and values of one batch may take."""
@@ -98,17 +98,12 @@ def search(
     if not prompts:
         return []
     _rooms(model, prompts, rule)
-    if not hasattr(model, "new_cache"):  # a network of a user's own
-        with evaluating(model):
+    with evaluating(model):
+        if not hasattr(model, "new_cache"):  # a network of a user's own
             return [search_one(model, prompt, rule) for prompt in prompts]
-    rows = max(1, min(batch_size, rows_that_fit(model, max(map(len, prompts)) + rule.max_new_tokens) // rule.beams))
-    training = model.training
-    model.eval()
-    try:
+        rows = max(1, min(batch_size, rows_that_fit(model, max(map(len, prompts)) + rule.max_new_tokens) // rule.beams))
         batches = list(_batches(prompts, rows, padded=model.new_cache().rewinds))
         return in_order(batches, lambda places: search_batch(model, [prompts[at] for at in places], rule), shared)
-    finally:
-        model.train(training)
 
 
 def in_order(

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from glassformer.foundation.errors import UnknownName, UsageError
-from glassformer.model.network import Network
+from glassformer.model.network import Network, evaluating
 from glassformer.model.own_network import OwnNetwork
 from glassformer.model.tap import BY_HEAD, PATTERN, STREAM, Tap
 
@@ -223,22 +223,18 @@ def changed(places: Places, changes: Mapping[str, Change]) -> Iterator[None]:
 @contextmanager
 def quiet(network: Network) -> Iterator[None]:
     """Evaluation mode, no gradients, eager attention in transformers (which returns weights); restored afterwards."""
-    modes = [(part, part.training) for part in network.modules()]
     encoder: Any = getattr(network, "encoder", None)
     form = getattr(getattr(encoder, "config", None), "_attn_implementation", None)
     told = getattr(getattr(encoder, "config", None), "output_attentions", None)
     devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
     try:
-        network.eval()
         if form is not None:
             encoder.set_attn_implementation("eager")
         if form == "eager":  # classes without fused attention (DeBERTa, MPNet) do not return weights by default
             encoder.config.output_attentions = True
-        with torch.no_grad(), torch.random.fork_rng(devices=devices):
+        with evaluating(network), torch.no_grad(), torch.random.fork_rng(devices=devices):
             yield
     finally:
-        for part, mode in modes:
-            part.training = mode
         if form == "eager":
             encoder.config.output_attentions = told
         if form is not None:

@@ -29,6 +29,11 @@ Parts = Sequence[tuple[Dims, PartConfig]]
 """Choices, each with the sizes it is built with."""
 
 
+def in_megabytes(count: int) -> str:
+    """``11.2 MB``: three digits are enough for a person; the JSON has bytes."""
+    return f"{count / 1e6:,.3g} MB" if count < 1e9 else f"{count / 1e9:,.3g} GB"
+
+
 @dataclass(frozen=True)
 class PartCost:
     """The cost of one kind of part, all its copies together."""
@@ -161,29 +166,17 @@ def parts_in(model: Transformer, counted: set[nn.Parameter], *, batch: int, leng
     )
 
 
-def cost_of(config: ModelConfig, vocabulary: int, *, outputs: int | None = None, batch: int, length: int | None = None) -> Cost:
-    """Everything, for training in float32; without the state of the optimizer."""
-    parts = parts_of(config, vocabulary, outputs=outputs, batch=batch, length=length)
-    parameters = sum(part.parameters for part in parts)
-    rows = length or config.context
-    return Cost(
-        parts=parts,
-        batch=batch,
-        length=rows,
-        weight_bytes=4 * parameters,
-        gradient_bytes=4 * parameters,
-        activation_bytes=activation_bytes(config, vocabulary, outputs=outputs, batch=batch, length=rows),
-    )
-
-
-def activation_bytes(config: ModelConfig, vocabulary: int, *, outputs: int | None = None, batch: int, length: int) -> int:
-    """Bytes stored for the backward pass of one micro-batch: a training step traced on fake tensors, nothing computed."""
+def cost_of(config: ModelConfig, vocabulary: int, *, outputs: int | None = None, batch: int) -> Cost:
+    """Everything, for training in float32 on rows that fill the context; without the state of the optimizer. Activations: a
+    training step is traced on fake tensors, and nothing computed."""
     from torch._subclasses.fake_tensor import FakeTensorMode  # private, but what torch's own memory planning uses
 
+    parts = parts_of(config, vocabulary, outputs=outputs, batch=batch)
+    size = 4 * sum(part.parameters for part in parts)
     with FakeTensorMode():
         model = Transformer(config, vocabulary, outputs).train()
-        ids_BT = torch.zeros(batch, length, dtype=torch.long)
-        return saved_bytes(model, ids_BT)
+        activations = saved_bytes(model, torch.zeros(batch, config.context, dtype=torch.long))
+    return Cost(parts, batch, config.context, weight_bytes=size, gradient_bytes=size, activation_bytes=activations)
 
 
 def saved_bytes(model: nn.Module, *inputs: Tensor) -> int:

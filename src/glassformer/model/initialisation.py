@@ -6,7 +6,6 @@ A part that names its layers (``start(nn.Linear(...), "qkv")``) is keyed by that
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -105,13 +104,12 @@ def _role(module: nn.Module, mark: _Mark) -> str | None:
 
 
 @torch.no_grad()
-def initialise(model: nn.Module, seed: int, *, layers: int, std_of: Callable[[InitialWeights], float] | None = None) -> None:
+def initialise(model: nn.Module, seed: int, std_of: Callable[[InitialWeights], float]) -> None:
     """Each module draws from a generator of its own, so that changing one part leaves the others' start alone.
 
-    Without ``std_of`` weights are normal with standard deviation 0.02, those that write into the residual stream smaller by
-    sqrt(2 * layers) (GPT-2); biases are zero. A part with parameters of its own kind defines ``init_weights(generator)``.
+    Weights are normal with the standard deviation ``std_of``, biases are zero. A part with parameters of its own kind defines
+    ``init_weights(generator)``.
     """
-    residual_std = 0.02 / math.sqrt(2 * max(1, layers))
     for one in initial_weights(model):
         generator = torch.Generator().manual_seed(derive_seed(seed, "init", one.key))
         module = one.module
@@ -120,7 +118,6 @@ def initialise(model: nn.Module, seed: int, *, layers: int, std_of: Callable[[In
             continue
         weight, bias = module.weight, getattr(module, "bias", None)
         assert isinstance(weight, Tensor)
-        default = residual_std if one.role == "residual" else 0.02
-        nn.init.normal_(weight, std=default if std_of is None else std_of(one), generator=generator)
+        nn.init.normal_(weight, std=std_of(one), generator=generator)
         if bias is not None:
             nn.init.zeros_(bias)

@@ -8,7 +8,8 @@ else: ``NetworkConfig.network`` puts it behind this interface (model/own_network
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -25,11 +26,32 @@ if TYPE_CHECKING:
     from glassformer.model.accounting import Cost
 
 
+@contextmanager
+def evaluating(model: object) -> Iterator[None]:
+    """Evaluation mode (no dropout) inside; afterwards every submodule has its previous mode (some may be frozen)."""
+    modes = [(part, part.training) for part in model.modules()] if isinstance(model, nn.Module) else []
+    try:
+        for part, _ in modes:
+            part.training = False
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
+
+
 class Network(nn.Module, ABC):
     """Token ids -> vectors -> what the head makes of them. ``forward`` is both."""
 
     dims: Dims
     head: nn.Module
+    pools: bool = False
+    """Whether the head gives numbers for a whole row, and so must know which tokens are padding."""
+    takes_segments: bool = False
+    """Whether ``features`` takes ``segments_BT``, which tells the first of two texts (0) from the second (1)."""
+    reads_source: bool = False
+    """Whether it reads a source and writes a target: it then has ``encode``, and ``features`` takes ``memory``."""
+    hides: tuple[str, ...] = "right", "anywhere"
+    """Where ``key_padding_mask_BS`` may hide tokens: at the end of rows ("right"), "anywhere"; empty: it takes no mask."""
 
     @abstractmethod
     def features(
@@ -59,21 +81,6 @@ class Network(nn.Module, ABC):
         return {}
 
     @property
-    def pools(self) -> bool:
-        """Whether the head gives numbers for a whole row, and so must know which tokens are padding."""
-        return False
-
-    @property
-    def takes_segments(self) -> bool:
-        """Whether ``features`` takes ``segments_BT``, which tells the first of two texts (0) from the second (1)."""
-        return False
-
-    @property
-    def reads_source(self) -> bool:
-        """Whether it reads a source and writes a target: it then has ``encode``, and ``features`` takes ``memory``."""
-        return False
-
-    @property
     def source_vocabulary(self) -> int:
         """How many ids a source may have."""
         return self.dims.vocabulary
@@ -91,11 +98,6 @@ class Network(nn.Module, ABC):
         raise ConfigError(
             "This network reads no source; for pairs of texts choose model.kind: encoder-decoder.", reason="reads-no-source"
         )
-
-    @property
-    def hides(self) -> tuple[str, ...]:
-        """Where ``key_padding_mask_BS`` may hide tokens: at the end of rows ("right"), "anywhere"; empty: it takes no mask."""
-        return "right", "anywhere"
 
     def pretrained_source(self) -> dict[str, str] | None:
         """The folder of the pretrained weights it started from and their sha256, for a run's environment; None without any."""

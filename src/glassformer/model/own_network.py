@@ -19,7 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from glassformer.foundation.errors import ConfigError
 from glassformer.model.accounting import Cost, PartCost, by_definition, saved_bytes
 from glassformer.model.dims import Dims
-from glassformer.model.network import Network, NetworkConfig
+from glassformer.model.network import Network, NetworkConfig, evaluating
 
 MASK = "key_padding_mask"
 
@@ -42,22 +42,15 @@ class OwnNetwork(Network):
             causal=config.causal,
             outputs=outputs,
         )
-        self._pools = outputs is not None and self._scores_rows()
-        if self._pools:
+        self.hides = ("right",) if self._takes_padding else ()
+        self.pools = outputs is not None and self._scores_rows()
+        if self.pools:
             self.dims = replace(dims, causal=False)  # a score of a whole row has no later tokens
 
     @torch.no_grad()
     def _scores_rows(self) -> bool:
-        modes = [(part, part.training) for part in self.module.modules()]
-        self.module.eval()
-        scores = self(torch.zeros(1, min(2, self.dims.context), dtype=torch.long))
-        for part, training in modes:
-            part.training = training
-        return scores.ndim == 2
-
-    @property
-    def pools(self) -> bool:
-        return self._pools
+        with evaluating(self.module):
+            return self(torch.zeros(1, min(2, self.dims.context), dtype=torch.long)).ndim == 2
 
     def logits(self, features_BTD: Tensor, key_padding_mask_BS: Tensor | None) -> Tensor:
         return features_BTD
@@ -66,10 +59,6 @@ class OwnNetwork(Network):
     def embedding(self) -> nn.Embedding | None:
         """The first table of vectors in it; None without one."""
         return next((part for part in self.module.modules() if isinstance(part, nn.Embedding)), None)
-
-    @property
-    def hides(self) -> tuple[str, ...]:
-        return ("right",) if self._takes_padding else ()
 
     def features(
         self, ids_BT: Tensor, *, key_padding_mask_BS: Tensor | None = None, dropout_seed: Tensor | None = None

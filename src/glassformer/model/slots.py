@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from glassformer.foundation.registry import Slot, VariantConfig
 from glassformer.model.attention import attention_pattern
 from glassformer.model.attention_context import AttentionContext
-from glassformer.model.dims import Dims
+from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.initialisation import InitialWeights
 from glassformer.model.kv_cache import CachePlacement, KVCache, LayerCache, cache_of
 
@@ -416,18 +416,24 @@ class HeadConfig(PartConfig):
         """``shares_embedding``, or what a setting makes of it."""
         return self.shares_embedding
 
+    def incompatibility(self, dims: Dims) -> str | None:
+        """A head that shares the embedding's matrix has a score for each token."""
+        if not self.reads_embedding or dims.scores_tokens:
+            return None
+        return (
+            f"model.head={self.kind} gives one score for each of {dims.vocabulary} tokens, but the objective asks for "
+            f"{dims.outputs} numbers; choose model.head=untied."
+        )
+
     def build(self, dims: Dims, embedding: nn.Embedding) -> nn.Module:
         raise NotImplementedError
 
 
-def needs_the_vocabulary(config: HeadConfig, dims: Dims) -> str | None:
-    """The incompatibility of heads that share the embedding's matrix."""
-    if dims.scores_tokens:
-        return None
-    return (
-        f"model.head={config.kind} gives one score for each of {dims.vocabulary} tokens, but the objective asks for "
-        f"{dims.outputs} numbers; choose model.head=untied."
-    )
+class ProductHeadConfig(HeadConfig):
+    """A head whose scores are one product of the vectors."""
+
+    def flops(self, dims: Dims, batch: int, length: int) -> int:
+        return matmul_flops(batch * length, dims.width, dims.num_outputs)
 
 
 POSITIONS: Slot[PositionsConfig] = Slot("model.positions", "how positions are encoded", "glassformer.model.positions")

@@ -96,6 +96,7 @@ class Transformer(Network):
         if incompatibility:
             raise ConfigError(incompatibility, reason="incompatible-parts")
         self.config, self.dims, self.cross = config, dims, cross
+        self.pools, self.takes_segments = config.head.pools, config.segments > 1
         self.embedding = keyed(config.embedding.build(dims), "embedding") if embedding is None else embedding
         self.positions = self._positions()
         self.segments = keyed(Embedding(config.segments, dims.width), "segments") if config.segments else None
@@ -111,24 +112,16 @@ class Transformer(Network):
         self.embedded, self.final = Tap(STREAM), Tap(STREAM)
 
     @property
-    def pools(self) -> bool:
-        return self.config.head.pools
-
-    @property
     def own_losses(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(name for part in self.config.parts for name in part.own_losses))
 
     def initialise(self, seed: int) -> None:
         """Draws every weight anew, as ``model.init`` says."""
-        initialise(self, seed, layers=self.dims.layers, std_of=lambda weights: self.config.init.std_of(weights, self.dims))
+        initialise(self, seed, lambda weights: self.config.init.std_of(weights, self.dims))
 
     def lr_factors(self) -> dict[str, float]:
         factors = {name: self.config.init.lr_factor(name, each, self.dims) for name, each in self.named_parameters()}
         return {name: factor for name, factor in factors.items() if factor != 1.0}
-
-    @property
-    def takes_segments(self) -> bool:
-        return self.config.segments > 1
 
     def _positions(self) -> Positions:
         """One for all layers; of a list one for each distinct entry."""

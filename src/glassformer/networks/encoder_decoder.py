@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.seeds import derive_seed
-from glassformer.model.accounting import Cost, PartCost, parts_in, saved_bytes
+from glassformer.model.accounting import Cost, parts_in, saved_bytes
 from glassformer.model.attention_context import Memory, OwnLosses
 from glassformer.model.config import ModelConfig, entries
 from glassformer.model.dims import Dims
@@ -89,31 +89,28 @@ class EncoderDecoderConfig(ModelConfig):
 
     def cost(self, vocabulary: int, *, outputs: int | None = None, batch: int) -> Cost:
         """Of a batch in which every source and target fills the context."""
-        parts = self._parts(vocabulary, outputs, batch=batch)
-        size = 4 * sum(part.parameters for part in parts)
-        return Cost(parts, batch, self.context, size, size, self._activation_bytes(vocabulary, outputs, batch))
+        from torch._subclasses.fake_tensor import FakeTensorMode  # as in model/accounting.py
 
-    def _parts(self, vocabulary: int, outputs: int | None, *, batch: int) -> tuple[PartCost, ...]:
         network, counted = self.shapes(vocabulary, outputs=outputs), set[nn.Parameter]()
         encoder, decoder = (
             parts_in(side, counted, batch=batch, length=self.context) for side in (network.encoder, network.decoder)
         )
-        found = [replace(one, name=f"encoder: {one.name}") for one in encoder if not one.name.startswith("head")]
         absent = "embedding" if self.embeddings == "shared" else "nothing"
-        return (*found, *(replace(one, name=f"decoder: {one.name}") for one in decoder if not one.name.startswith(absent)))
-
-    def _activation_bytes(self, vocabulary: int, outputs: int | None, batch: int) -> int:
-        from torch._subclasses.fake_tensor import FakeTensorMode  # as in model/accounting.py
-
+        parts = [replace(one, name=f"encoder: {one.name}") for one in encoder if not one.name.startswith("head")]
+        parts += [replace(one, name=f"decoder: {one.name}") for one in decoder if not one.name.startswith(absent)]
+        size = 4 * sum(part.parameters for part in parts)
         with FakeTensorMode():
             network = EncoderDecoder(self, vocabulary, outputs).train()
             ids_BT = torch.zeros(batch, self.context, dtype=torch.long)
-            return saved_bytes(network, ids_BT, ids_BT, torch.zeros_like(ids_BT, dtype=torch.bool))
+            activations = saved_bytes(network, ids_BT, ids_BT, torch.zeros_like(ids_BT, dtype=torch.bool))
+        return Cost(tuple(parts), batch, self.context, weight_bytes=size, gradient_bytes=size, activation_bytes=activations)
 
 
 @final
 class EncoderDecoder(Network):
     """Source ids -> memory; target ids and the memory -> vectors -> scores of the next token of the target."""
+
+    reads_source = True
 
     def __init__(self, config: EncoderDecoderConfig, vocabulary: int, outputs: int | None = None) -> None:
         super().__init__()
@@ -137,10 +134,6 @@ class EncoderDecoder(Network):
     @property
     def embedding(self) -> nn.Module:
         return self.decoder.embedding
-
-    @property
-    def reads_source(self) -> bool:
-        return True
 
     @property
     def source_vocabulary(self) -> int:

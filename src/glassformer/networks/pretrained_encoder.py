@@ -26,7 +26,7 @@ from glassformer.foundation.errors import ConfigError, RunError
 from glassformer.foundation.files import sha256_of_bytes, sha256_of_file, whole_folder, write_atomically
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.dims import Dims, matmul_flops
-from glassformer.model.network import MODELS, Network, NetworkConfig
+from glassformer.model.network import MODELS, Network, NetworkConfig, evaluating
 from glassformer.pretrained.adapter_export import Answers, base_name, class_of, loading_snippet, save_adapter, save_merged
 from glassformer.pretrained.encoders import (
     LoadedEncoder,
@@ -150,6 +150,8 @@ def sizes_with_pooler(config: PretrainedConfig, loaded: LoadedEncoder) -> Encode
 class PretrainedNetwork(Network):
     """Token ids -> the encoder's vectors -> logits of the labels."""
 
+    pools = True
+
     def __init__(self, config: PretrainedConfig, loaded: LoadedEncoder, vocabulary: int, outputs: int, seed: int) -> None:
         super().__init__()
         self.config, settings = config, loaded.config
@@ -160,7 +162,7 @@ class PretrainedNetwork(Network):
             set_dropout(loaded.encoder, config.dropout)
         self.encoder = loaded.encoder
         generator = torch.Generator().manual_seed(derive_seed(seed, "init", "tuning"))
-        whole_mask, self._segments = takes_whole_mask(self.encoder), takes_segments(self.encoder)
+        whole_mask, self.takes_segments = takes_whole_mask(self.encoder), takes_segments(self.encoder)
         self.reader = config.tuning.apply(self.encoder, sizes, generator)
         self.reader.whole_mask = whole_mask
         if loaded.pooler is not None and config.tuning.frozen:
@@ -212,7 +214,7 @@ class PretrainedNetwork(Network):
                 reason="text-too-long",
             )
         seen_BT = torch.ones_like(ids_BT) if key_padding_mask_BS is None else (~key_padding_mask_BS).long()
-        return self.reader(self.encoder, ids_BT, seen_BT, segments_BT if self._segments else None)
+        return self.reader(self.encoder, ids_BT, seen_BT, segments_BT if self.takes_segments else None)
 
     @property
     def own_losses(self) -> tuple[str, ...]:
@@ -251,35 +253,19 @@ class PretrainedNetwork(Network):
 
         def make(folder: Path) -> None:
             found_ND = np.zeros((len(texts), self.dims.width), np.float32)
-            device, training = next(self.parameters()).device, self.training
-            self.eval()
-            for at, rows in in_order(texts, AT_ONCE):
-                ids_BT, mask_BT = (torch.from_numpy(array).to(device) for array in (rows.ids_BT, rows.hidden_BT))
-                types_BT = None if rows.types_BT is None else torch.from_numpy(rows.types_BT).to(device)
-                features_BTD = self.features(ids_BT, key_padding_mask_BS=mask_BT, segments_BT=types_BT)
-                found_ND[at] = head.pooled(features_BTD, mask_BT).float().cpu().numpy()
-            self.train(training)
+            device = next(self.parameters()).device
+            with evaluating(self):
+                for at, rows in in_order(texts, AT_ONCE):
+                    ids_BT, mask_BT = (torch.from_numpy(array).to(device) for array in (rows.ids_BT, rows.hidden_BT))
+                    types_BT = None if rows.types_BT is None else torch.from_numpy(rows.types_BT).to(device)
+                    features_BTD = self.features(ids_BT, key_padding_mask_BS=mask_BT, segments_BT=types_BT)
+                    found_ND[at] = head.pooled(features_BTD, mask_BT).float().cpu().numpy()
             np.save(folder / "vectors.npy", found_ND)
 
         return np.asarray(np.load(cached_folder("vectors", fingerprint(made_of), make) / "vectors.npy"))
 
     def pretrained_source(self) -> dict[str, str]:
         return {"folder": str(self.folder.resolve()), "sha256": self._sha256}
-
-    @property
-    def pools(self) -> bool:
-        return True
-
-    @property
-    def takes_segments(self) -> bool:
-        return self._segments
-
-    def forward(
-        self, ids_BT: Tensor, *, key_padding_mask_BS: Tensor | None = None, segments_BT: Tensor | None = None, **_: Any
-    ) -> Tensor:
-        """Logits of the labels, [B, C]."""
-        features_BTD = self.features(ids_BT, key_padding_mask_BS=key_padding_mask_BS, segments_BT=segments_BT)
-        return self.logits(features_BTD, key_padding_mask_BS)
 
     def save_pretrained(
         self,
@@ -322,10 +308,6 @@ class PretrainedNetwork(Network):
                 loading = loading_snippet(class_name, base=None if plain else base_name(self), own=own, answers=answers)
                 write_atomically(draft / CARD, card(written, loading, notes))
         return Exported(folder, written, tuple(notes))
-
-    def trainable(self) -> int:
-        """The number of trainable parameters."""
-        return sum(parameter.numel() for parameter in self.parameters() if parameter.requires_grad)
 
 
 def _refuse_misfits(config: PretrainedConfig, loaded: LoadedEncoder, sizes: EncoderSizes, vocabulary: int) -> None:

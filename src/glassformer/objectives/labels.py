@@ -29,14 +29,13 @@ from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.evaluation.label_baselines import LABEL_BASELINES
 from glassformer.evaluation.label_metrics import LABEL_METRICS, collapsed_since, collapsed_to, label_outcomes, label_tables
 from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes
-from glassformer.evaluation.token_losses import evaluating
 from glassformer.figures.predictions import reliability_diagram
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.metrics import Metric
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.attention_context import OwnLosses
-from glassformer.model.network import Network
+from glassformer.model.network import Network, evaluating
 from glassformer.objectives.base import OBJECTIVES, ObjectiveConfig
 
 SHOWN = 12

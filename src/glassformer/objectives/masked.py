@@ -15,12 +15,11 @@ from glassformer.data.data_kinds import PreparedData
 from glassformer.data.tokenizers.base import MASK, Tokenizer
 from glassformer.evaluation.language_baselines import Unigram
 from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes, Units
-from glassformer.evaluation.token_losses import evaluating
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.metrics import Metric
 from glassformer.foundation.seeds import derive_seed
 from glassformer.model.losses import IGNORED
-from glassformer.model.network import Network
+from glassformer.model.network import Network, evaluating
 from glassformer.objectives.base import OBJECTIVES, ObjectiveConfig
 
 DRAWN_TOGETHER = 256

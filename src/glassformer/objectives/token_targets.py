@@ -12,9 +12,8 @@ from torch import Tensor
 from glassformer.data.batches import Batch
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.two import target_side
-from glassformer.evaluation.token_losses import evaluating
 from glassformer.model.losses import IGNORED
-from glassformer.model.network import Network
+from glassformer.model.network import Network, evaluating
 
 
 def target_features(network: Network, batch: Batch, *, dropout_seed: Tensor | None = None) -> Tensor:

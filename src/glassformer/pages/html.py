@@ -36,6 +36,11 @@ def render(page: Page) -> str:
     return _Writer().document(page)
 
 
+def fragment(blocks: Sequence[Block]) -> str:
+    """Blocks without a document around them, as a notebook shows them."""
+    return "\n".join(map(_Writer().block, blocks))
+
+
 @final
 class _Writer:
     """Writes one page; counts its figures and headings, whose names must differ."""

@@ -101,6 +101,15 @@ class Verdict:
     sentence: str
     before: str = ""
 
+    @classmethod
+    def of(cls, name: str, verdict: str, sentence: str) -> Verdict:
+        """From a whole sentence, in which the name stands somewhere."""
+        escaped = re.escape(name)
+        found = re.search(rf"(?<!\S){escaped}(?= )|^{escaped}(?=:)", sentence)
+        if found is None:
+            return cls(name, verdict, sentence)
+        return cls(name, verdict, sentence[found.end() :].lstrip(), sentence[: found.start()].rstrip())
+
 
 @dataclass(frozen=True)
 class Verdicts:
@@ -163,5 +172,11 @@ def cell_parts(cell: Cell) -> list[str]:
     return [cell_text(cell)]
 
 
+WRITTEN_NUMBER = re.compile(r"[-+\u2212]?[\d,.]+(e[-+]?\d+)?( ?%| [kMGT]?B)?")
+"""A number that was written out already, with its unit: ``4.05e+10``, ``4.75 MB``, ``12.5 %``."""
+
+
 def _is_number(cell: Cell) -> bool:
+    if isinstance(cell, str):
+        return WRITTEN_NUMBER.fullmatch(cell) is not None
     return isinstance(cell, int | float | Estimate) and not isinstance(cell, bool)

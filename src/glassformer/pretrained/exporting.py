@@ -221,7 +221,7 @@ def _metric_tables(run: RunDirectory, step: int) -> str:
     for file in sorted(run.evaluations.glob(f"*-step-{step}.json")):
         document = read_json(file)
         columns = {"model": document["metrics"], **document.get("baselines", {})}
-        shown = [name for name in CARD_METRICS if _estimate(document["metrics"].get(name)) is not None]
+        shown = [name for name in CARD_METRICS if _cell(document["metrics"].get(name))]
         head = f"| {document.get('name', file.stem)} | {' | '.join(columns)} |\n|---|{'---|' * len(columns)}"
         rows = ["| " + " | ".join([name, *(_cell(figures.get(name)) for figures in columns.values())]) + " |" for name in shown]
         taint = f"TAINTED: {document.get('taint', 'a check failed')}\n\n" if document.get("tainted") else ""
@@ -231,15 +231,9 @@ def _metric_tables(run: RunDirectory, step: int) -> str:
     return "\n\n".join([*parts, "Intervals are 95 %."])
 
 
-def _estimate(figure: Any) -> Estimate | None:
-    if not isinstance(figure, Mapping) or figure.get("value") is None:
-        return None
-    return Estimate(value=figure["value"], low=figure.get("low"), high=figure.get("high"), n=figure.get("n") or 0)
-
-
 def _cell(figure: Any) -> str:
-    estimate = _estimate(figure)
-    return "" if estimate is None else str(estimate)
+    """Empty where there is no such figure."""
+    return str(Estimate.from_dict(figure)) if isinstance(figure, dict) and figure.get("value") is not None else ""
 
 
 def _about_checks(environment: Mapping[str, Any]) -> str:

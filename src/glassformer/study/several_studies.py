@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, Self, final
 
@@ -18,8 +17,9 @@ import numpy as np
 
 from glassformer.evaluation.results import text_table
 from glassformer.foundation.errors import RunError
-from glassformer.foundation.files import read_json, write_json
+from glassformer.foundation.files import read_versioned, write_json
 from glassformer.foundation.metrics import Metric
+from glassformer.study.directory import StudyDirectory
 from glassformer.study.planning.conditions import joined
 from glassformer.study.planning.plan import BASE
 from glassformer.study.statistics.meta_analysis import Overall, over_sets
@@ -63,18 +63,12 @@ class SeveralStudies(ABC):
 
     @classmethod
     def _listed(cls, folder: Path) -> dict[str, Any]:
-        file = folder / cls.FILE
-        document = read_json(file)
-        try:
-            if document["schema"] != cls.SCHEMA:
-                raise RunError(
-                    f"{file} has schema {document['schema']!r}; this version reads {cls.SCHEMA}.", reason="other-schema"
-                )
+        def listed(document: dict[str, Any]) -> dict[str, Any]:
             return {**document, "names": [str(name) for name in document["names"]]}
-        except (KeyError, TypeError) as error:
-            raise RunError(
-                f"{file} is damaged ({error}); remove it, and run the same compare command to write it again.", reason="damaged"
-            ) from error
+
+        return read_versioned(
+            folder / cls.FILE, cls.SCHEMA, listed, "remove it, and run the same compare command to write it again"
+        )
 
     @property
     def first(self) -> Study:
@@ -128,9 +122,10 @@ class SetStudy(SeveralStudies):
         return "\n\n".join(["\n".join(overall), *(f"{name}\n{study}" for name, study in self.studies.items())])
 
     def _repr_html_(self) -> str:
-        overall = "".join(f"<li><b>{escape(one.verdict)}</b> {escape(one.sentence)}</li>" for one in self.verdicts)
-        each = "".join(f"<h4>{escape(name)}</h4>{study._repr_html_()}" for name, study in self.studies.items())
-        return f"<h4>Over all sets</h4><ul>{overall}</ul>{each}"
+        from glassformer.pages.html import fragment
+        from glassformer.study.reporting.study_report import each_in_short, overall
+
+        return fragment([*overall(self), *each_in_short(self)])
 
     def __repr__(self) -> str:
         words = ", ".join(f"{one.variant}: {one.verdict}" for one in self.verdicts)
@@ -173,7 +168,7 @@ class SizeStudy(SeveralStudies):
 
     def _at(self, size: str, variant: str) -> AtSize:
         study = self.studies[size]
-        base, change = study.values.trials[BASE], study.values.trials[variant]
+        base, change = (study.values.variants[name].trials for name in (BASE, variant))
         verdict, seeds, problem = study.verdict(variant), min(base.seeds, change.seeds), ""
         if verdict.verdict == "invalid":
             problem = f"it is invalid ({verdict.reason})"
@@ -247,3 +242,11 @@ class SizeStudy(SeveralStudies):
 
     def __repr__(self) -> str:
         return f"SizeStudy({str(self.folder)!r}, {', '.join(f'{one.variant}: {one.word}' for one in self.trends)})"
+
+
+def study_in(folder: Path) -> Study | SetStudy | SizeStudy | None:
+    """Whatever study a folder holds; None where it holds none."""
+    for kind in (SizeStudy, SetStudy):
+        if kind.exists(folder):
+            return kind.load(folder)
+    return Study.load(folder) if StudyDirectory(folder).exists() else None

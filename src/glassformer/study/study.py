@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, final
 
@@ -26,7 +25,6 @@ from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.metrics import Metric
 from glassformer.pages.page import Cell, cell_text
-from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import MetricsLog, frame_of
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.history.attempts import attempts_of, ledger_of
@@ -37,19 +35,20 @@ from glassformer.study.planning.variant_facts import Facts, VariantBook
 from glassformer.study.reporting.study_notes import (
     conditions_of,
     conditions_of_trials,
+    mean_logged,
     measured_of_trials,
     notes_of,
     notes_of_trials,
     remarks_of_trials,
     share_spent,
 )
-from glassformer.study.reporting.wording import LEAK_FOUND, NOT_JUDGED, STEP_FOUND
+from glassformer.study.reporting.wording import why_withheld
 from glassformer.study.running.trial_results import TrialResult, gather_trials, metric_of, read_trial
 from glassformer.study.statistics.evidence import Problem, Trials
 from glassformer.study.statistics.selection_variance import tuning_variance
 from glassformer.study.statistics.steps_worth import Ruler, StepsWorth, curve_ruler, steps_worth
 from glassformer.study.statistics.verdict import RULES, Verdict, decide
-from glassformer.study.values_file import StudyValues, read_values, write_values
+from glassformer.study.values_file import StudyValues, VariantValues, read_values, write_values
 
 if TYPE_CHECKING:
     import pandas
@@ -58,6 +57,7 @@ if TYPE_CHECKING:
     from glassformer.run import Run
 
 STEPS = "training.steps"
+COSTS = ("parameters", "flops", "memory_bytes", "tokens", "tokens_per_second", "seconds")
 
 
 @final
@@ -137,30 +137,27 @@ class Study:
         leaks = {name: self.plan.all_looks[0] for name in self.book.variants if self.withheld(name)}
         exploratory = [change.name for change in self.plan.changes if change.exploratory]
         trials, weights = gather_trials(self.results, self.metric, leaks=leaks, exploratory=exploratory)
-        seed_values = dict[str, Floats]()
-        tokens_per_second, tokens = dict[str, float | None](), dict[str, float | None]()
-        for name in trials:
-            done = self.finished(name)
-            measured = [] if self.withheld(name) else [one.units for one in done if one.units is not None]
-            seed_values[name] = np.array([metric_of(units, self.metric) for units in measured])
-            rates = [one.tokens_per_second for one in done if one.tokens_per_second]
-            tokens_per_second[name] = float(np.mean(rates)) if rates else None
-            drawn = [one.tokens for one in done if one.tokens]
-            tokens[name] = float(np.mean(drawn)) if drawn else None
+        variants = {}
+        for name, own in trials.items():
+            measured = [] if self.withheld(name) else [one.units for one in self.finished(name) if one.units is not None]
+            seed_values = np.array([metric_of(units, self.metric) for units in measured])
+            variants[name] = VariantValues(
+                replace(own, tuning_variance=self._tuning_variance(name, seed_values)),
+                seed_values,
+                share_spent(self, name),
+                mean_logged(self, name, "tokens_per_second"),
+                mean_logged(self, name, "tokens"),
+                measured_of_trials(self, name),
+                () if name == BASE else conditions_of_trials(self, name),
+            )
         evaluations = [one.evaluation for rows in self.results.values() for one in rows if one.evaluation is not None]
         return StudyValues(
-            self._with_tuning_variance(trials, seed_values),
+            variants,
             weights,
             any(one.unit in AUTOCORRELATED_UNITS for one in evaluations),
-            seed_values,
-            tokens_per_second,
-            {name: share_spent(self, name) for name in trials},
             tuple(notes_of_trials(self)),
             remarks_of_trials(self),
             next((one.groups for one in evaluations if one.groups is not None and len(one.groups) == len(weights)), None),
-            tokens,
-            measured_of_trials(self),
-            conditions_of_trials(self),
         )
 
     @property
@@ -176,7 +173,7 @@ class Study:
     def verdicts(self) -> list[Verdict]:
         """One per change, in the plan's order."""
         values = self.values
-        base, *changes = (self._annotated(values.trials[name]) for name in self.plan.variants)
+        base, *changes = (self._annotated(values.variants[name].trials) for name in self.plan.variants)
         rules = replace(self.plan.rules(), command=self._fresh_seeds(), remarks=values.remarks)
         return decide(
             base,
@@ -196,9 +193,7 @@ class Study:
             trials,
             problems=_separate_step_differences(trials.problems, facts),
             leak=facts.cheats.rstrip(".") if facts else "",
-            unjudged=facts is not None and facts.unjudged,
-            leaks_once_trained=facts is not None and facts.leaks_once_trained,
-            leaks_in_step=facts is not None and facts.leaks_in_step,
+            leak_kind=facts.leak_kind if facts else "",
             earlier=self.earlier.get(trials.name, Earlier()),
             conditions=() if trials.name == BASE else tuple(conditions_of(self, trials.name)),
         )
@@ -219,19 +214,15 @@ class Study:
         found = attempts_of(self.plan, self.book, str(self.folder), verdicts, self.values)
         return [one for one in found if not self.withheld(one.name)]
 
-    def _with_tuning_variance(self, trials: Mapping[str, Trials], seed_values: Mapping[str, Floats]) -> dict[str, Trials]:
-        """With the variance that selecting its settings adds to each variant's mean; 0 without tuning."""
+    def _tuning_variance(self, variant: str, seed_values: Floats) -> float:
+        """The variance that selecting its settings adds to a variant's mean; 0 without tuning."""
         if self.plan.tune is None:
-            return dict(trials)
+            return 0.0
         if not self.directory.has_trials("tuning") and self.directory.values_file.is_file():  # the tuning trials were deleted
             stored = read_values(self.directory.values_file).trials
-            known = {name: one.tuning_variance for name, one in stored.items()}
-            return {name: replace(one, tuning_variance=known.get(name, 0.0)) for name, one in trials.items()}
-        variances = {}
-        for name, grid in self.tuning_values.items():
-            noise = float(seed_values[name].var(ddof=1)) if len(seed_values[name]) > 1 else None
-            variances[name] = tuning_variance(grid, lower_is_better=self.metric.lower_is_better, noise=noise)
-        return {name: replace(one, tuning_variance=variances[name]) for name, one in trials.items()}
+            return stored[variant].tuning_variance if variant in stored else 0.0
+        noise = float(seed_values.var(ddof=1)) if len(seed_values) > 1 else None
+        return tuning_variance(self.tuning_values[variant], lower_is_better=self.metric.lower_is_better, noise=noise)
 
     @cached_property
     def tuning_results(self) -> dict[str, list[list[TrialResult]]]:
@@ -320,7 +311,7 @@ class Study:
 
         if variant not in self.results:
             raise UnknownName("the study", variant, self.results)
-        return [load(self.directory.trial(one.trial)) for one in self.results[variant] if one.status == "finished"]
+        return [load(one.run.root) for one in self.finished(variant)]
 
     def finished(self, variant: str) -> list[TrialResult]:
         """The trials of a variant that have finished, by seed."""
@@ -328,7 +319,7 @@ class Study:
 
     def seed_values(self, variant: str) -> Floats:
         """The metric of each finished trial, over the whole set; empty for a variant whose results are withheld."""
-        return self.values.seed_values[variant]
+        return self.values.variants[variant].seed_values
 
     @cached_property
     def table(self) -> list[dict[str, Any]]:
@@ -336,7 +327,7 @@ class Study:
         words = {BASE: "", **{verdict.variant: verdict.verdict for verdict in self.verdicts}}
         rows = []
         for name in self.plan.variants:
-            seeds, failed = len(self.seed_values(name)), len(self.values.trials[name].problems)
+            seeds, failed = len(self.seed_values(name)), len(self.values.variants[name].trials.problems)
             if not self._trials_deleted:  # those of a variant that leaks are counted, too
                 seeds, failed = len(self.finished(name)), sum(one.problem is not None for one in self.results[name])
             rows.append(
@@ -355,29 +346,27 @@ class Study:
     def costs(self, variant: str) -> dict[str, Any]:
         """What one run of a variant really cost: tokens as its batches had them, FLOPs of as many, memory as its steps took it
         (before they have run: as it is estimated), learned numbers that are no parameters; None where not known."""
-        facts, rate = self.book.variants.get(variant), self.values.tokens_per_second[variant]
-        planned = self.values.spent[variant] * facts.tokens if facts else 0.0
-        tokens = (self.values.tokens.get(variant) or planned) if facts else 0.0
-        flops = self.values.spent[variant] * facts.flops * (tokens / planned if planned else 1.0) if facts else 0.0
-        measured = self.values.measured.get(variant, {})
-        memory = (
-            measured.get("memory_bytes")
-            if all("memory_bytes" in self.values.measured.get(name, {}) for name in self.plan.variants)
-            else None
+        facts, own = self.book.variants.get(variant), self.values.variants[variant]
+        rate, measured = own.tokens_per_second, own.measured
+        if facts is None:
+            return {**dict.fromkeys(COSTS), "tokens_per_second": rate}
+        planned = own.spent * facts.tokens
+        tokens = own.tokens or planned
+        flops = own.spent * facts.flops * (tokens / planned if planned else 1.0)
+        all_measured = all("memory_bytes" in one.measured for one in self.values.variants.values())
+        costs = (
+            facts.parameters + round(measured.get("learned_outside", 0)),
+            round(flops * measured.get("flops_growth", 1.0)),
+            round(measured["memory_bytes"] if all_measured else facts.memory_bytes),
+            round(tokens),
+            rate,
+            tokens / rate if rate else None,
         )
-        return {
-            "parameters": facts and facts.parameters + round(measured.get("learned_outside", 0)),
-            "flops": facts and round(flops * measured.get("flops_growth", 1.0)),
-            "memory_bytes": facts and round(memory or facts.memory_bytes),
-            "tokens": facts and round(tokens),
-            "tokens_per_second": rate,
-            "seconds": tokens / rate if facts and rate else None,
-        }
+        return dict(zip(COSTS, costs))
 
     def _mean_with_interval(self, variant: str) -> Estimate:
         if self.withheld(variant):
-            facts = self.book.variants[variant]
-            return Estimate(None, reason=STEP_FOUND if facts.step_differs else NOT_JUDGED if facts.unjudged else LEAK_FOUND)
+            return Estimate(None, reason=why_withheld(self.book.variants[variant]))
         return over_seeds(self.seed_values(variant)).within(self.metric.bounds)
 
     @cached_property
@@ -405,8 +394,7 @@ class Study:
         if others and seeds > 1:
             values = np.stack([self.seed_values(name)[:seeds] for name in names.values()], axis=1)
             return Ruler(tuple(names), values, facts.steps, metric.lower_is_better)
-        places = [RunDirectory(self.directory.trial(one.trial)).metrics_file for one in self.finished(BASE)]
-        logs = [MetricsLog(place).read() for place in places]
+        logs = [MetricsLog(one.run.metrics_file).read() for one in self.finished(BASE)]
         curves = [{one["step"]: float(one[metric.recorded]) for one in log if metric.recorded in one} for log in logs]
         return curve_ruler(curves, facts.steps, lower_is_better=metric.lower_is_better)
 
@@ -415,14 +403,14 @@ class Study:
         """What each decided difference is worth in steps of the baseline; empty without a ruler."""
         if self.ruler is None:
             return []
-        sign, speeds, found = -1.0 if self.metric.lower_is_better else 1.0, self.values.tokens_per_second, []
+        sign, found = -1.0 if self.metric.lower_is_better else 1.0, []
         for one in self.verdicts:
             ends = (one.difference.value, one.difference.low, one.difference.high)
             if one.verdict not in ("better", "worse") or None in ends or {*self.plan.own_settings(one.variant)} == {STEPS}:
                 continue
             value, *bounds = (sign * float(end) for end in ends if end is not None)
             gain = Estimate(value, min(bounds), max(bounds), one.difference.n)
-            own, base = speeds[one.variant], speeds[BASE]
+            own, base = (self.values.variants[name].tokens_per_second for name in (one.variant, BASE))
             found.append(steps_worth(one.variant, gain, self.ruler, own / base if own and base else None))
         return found
 
@@ -541,16 +529,10 @@ class Study:
         return f"Study({str(self.folder)!r}, {words})"
 
     def _repr_html_(self) -> str:
-        from glassformer.figures.save import inline_svg
+        from glassformer.pages.html import fragment
+        from glassformer.study.reporting.study_report import differences, in_short
 
-        head = "".join(f"<th>{escape(name)}</th>" for name in self.header())
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell_text(cell))}</td>" for cell in row) + "</tr>" for row in self.cells()
-        )
-        items = "".join(f"<li><b>{escape(one.verdict)}</b> {escape(one.sentence)}</li>" for one in self.verdicts)
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-        drawn = inline_svg(self.figure("differences"), label="differences from the baseline", prefix="study-")
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><ul>{items}</ul>{drawn}{notes}"
+        return fragment([*in_short(self), *differences(self)])
 
 
 def over_seeds(values: Sequence[float] | Floats) -> Estimate:

@@ -10,12 +10,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from glassformer.foundation.distributions import Floats
-from glassformer.foundation.errors import RunError
-from glassformer.foundation.files import read_json_object, write_atomically
+from glassformer.foundation.files import read_versioned, write_atomically
 from glassformer.study.planning.conditions import Condition
 from glassformer.study.statistics.evidence import Problem, Trials
 
@@ -25,33 +25,43 @@ MOST_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
-class StudyValues:
-    """The results of a study's trials. ``blocks``: documents are blocks of one text.
+class VariantValues:
+    """What the trials of one variant gave. ``seed_values``: the metric of each finished run."""
 
-    ``seed_values``: the metric of each finished run. ``spent``: the fraction of the planned steps that was run. ``notes`` and
-    ``remarks``: those made from the trials' folders.
+    trials: Trials
+    seed_values: Floats
+    spent: float = 1.0
+    """The fraction of the planned steps that was run."""
+    tokens_per_second: float | None = None
+    tokens: float | None = None
+    """Of the batches that a run really drew."""
+    measured: Mapping[str, float] = field(default_factory=dict)
+    """What its runs really took (``study_notes.measured_of_trials``)."""
+    conditions: tuple[Condition, ...] = ()
+    """What else differs from the baseline, as far as the trials' folders show it."""
+
+
+@dataclass(frozen=True)
+class StudyValues:
+    """The results of a study's trials. ``blocks``: documents are blocks of one text; ``groups``: what each belongs to.
+
+    ``notes`` and ``remarks``: those made from the trials' folders.
     """
 
-    trials: Mapping[str, Trials]
+    variants: Mapping[str, VariantValues]
     weights: Floats
     blocks: bool
-    seed_values: Mapping[str, Floats]
-    tokens_per_second: Mapping[str, float | None]
-    spent: Mapping[str, float]
-    notes: tuple[str, ...]
-    remarks: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     groups: tuple[str, ...] | None = None
-    """By document, what it belongs to."""
-    tokens: Mapping[str, float | None] = field(default_factory=dict)
-    """By variant, the tokens of the batches that a run really drew."""
-    measured: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """By variant, what its runs really took (``study_notes.measured_of_trials``)."""
-    conditions: Mapping[str, tuple[Condition, ...]] = field(default_factory=dict)
-    """By change, what else differs from the baseline, as far as the trials' folders show it."""
+
+    @property
+    def trials(self) -> dict[str, Trials]:
+        return {name: one.trials for name, one in self.variants.items()}
 
 
 def write_values(file: Path, study: StudyValues, *, metric: str) -> None:
-    """Writes ``values[seed][document]`` of every variant, the documents' weights, and problems of single runs."""
+    """Writes ``values[seed][document]`` of every variant (null: NaN), the documents' weights, and problems of single runs."""
     document = {
         "schema": SCHEMA,
         "metric": metric,
@@ -59,64 +69,50 @@ def write_values(file: Path, study: StudyValues, *, metric: str) -> None:
         "weights": study.weights.tolist(),
         "variants": {
             name: {
-                "values": [[None if np.isnan(value) else value for value in row] for row in one.values.tolist()],
-                "problems": {str(at): problem.value for at, problem in one.problems.items()},
-                "exploratory": one.exploratory,
-                "luck": one.tuning_variance,
-                "seed_values": study.seed_values[name].tolist(),
-                "tokens_per_second": study.tokens_per_second[name],
-                "spent": study.spent[name],
-                "tokens": study.tokens.get(name),
-                "measured": dict(study.measured.get(name, {})),
-                "conditions": [list(vars(condition).values()) for condition in study.conditions.get(name, ())],
+                "values": [[None if np.isnan(value) else value for value in row] for row in one.trials.values.tolist()],
+                "problems": dict(one.trials.problems),
+                "exploratory": one.trials.exploratory,
+                "luck": one.trials.tuning_variance,
+                "seed_values": one.seed_values.tolist(),
+                "tokens_per_second": one.tokens_per_second,
+                "spent": one.spent,
+                "tokens": one.tokens,
+                "measured": dict(one.measured),
+                "conditions": [list(vars(condition).values()) for condition in one.conditions],
             }
-            for name, one in study.trials.items()
+            for name, one in study.variants.items()
         },
-        "notes": list(study.notes),
-        "remarks": list(study.remarks),
-        **({} if study.groups is None else {"groups": list(study.groups)}),
+        "notes": study.notes,
+        "remarks": study.remarks,
+        **({} if study.groups is None else {"groups": study.groups}),
     }
     write_atomically(file, json.dumps(document, allow_nan=False))
 
 
 def read_values(file: Path) -> StudyValues:
     """The inverse of ``write_values``."""
-    try:
-        document = read_json_object(file, "schema", most=MOST_BYTES)
-    except RunError as error:
-        raise RunError(f"{file} cannot be read as the values of a study ({error})", reason="damaged-values") from error
-    try:
-        if document["schema"] != SCHEMA:
-            raise RunError(f"{file} has schema {document['schema']!r}; this version reads {SCHEMA}.", reason="other-schema")
-        weights = np.asarray(document["weights"], dtype=np.float64)
-        variants = document["variants"]
-        trials = {
-            name: Trials(
-                name,
-                np.array(
-                    [[np.nan if value is None else value for value in row] for row in one["values"]], dtype=np.float64
-                ).reshape(len(one["values"]), len(weights)),
-                {int(at): Problem(problem) for at, problem in one["problems"].items()},
-                one["exploratory"],
-                tuning_variance=float(one["luck"]),
-            )
-            for name, one in variants.items()
-        }
-        return StudyValues(
-            trials,
-            weights,
-            bool(document["blocks"]),
-            {name: np.asarray(one["seed_values"], dtype=np.float64) for name, one in variants.items()},
-            {name: one["tokens_per_second"] for name, one in variants.items()},
-            {name: float(one["spent"]) for name, one in variants.items()},
-            tuple(document["notes"]),
-            tuple(document["remarks"]),
-            tuple(str(one) for one in document["groups"]) if "groups" in document else None,
-            {name: one.get("tokens") for name, one in variants.items()},
-            {name: dict(one.get("measured", {})) for name, one in variants.items()},
-            {name: tuple(Condition(*pair) for pair in one.get("conditions", ())) for name, one in variants.items()},
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RunError(
-            f"{file} cannot be read as the values of a study ({type(error).__name__}: {error}).", reason="damaged-values"
-        ) from error
+    return read_versioned(
+        file, SCHEMA, _study, "restore it, or the trials it was made of", reason="damaged-values", most=MOST_BYTES
+    )
+
+
+def _study(document: Mapping[str, Any]) -> StudyValues:
+    weights = np.asarray(document["weights"], dtype=np.float64)
+    groups = tuple(map(str, document["groups"])) if "groups" in document else None
+    variants = {name: _variant(name, one, len(weights)) for name, one in document["variants"].items()}
+    notes, remarks = tuple(document["notes"]), tuple(document["remarks"])
+    return StudyValues(variants, weights, bool(document["blocks"]), notes, remarks, groups)
+
+
+def _variant(name: str, one: Mapping[str, Any], documents: int) -> VariantValues:
+    values = np.array(one["values"], dtype=np.float64).reshape(len(one["values"]), documents)
+    problems = {int(at): Problem(problem) for at, problem in one["problems"].items()}
+    return VariantValues(
+        Trials(name, values, problems, one["exploratory"], tuning_variance=float(one["luck"])),
+        np.asarray(one["seed_values"], dtype=np.float64),
+        float(one["spent"]),
+        one["tokens_per_second"],
+        one.get("tokens"),
+        dict(one.get("measured", {})),
+        tuple(Condition(*pair) for pair in one.get("conditions", ())),
+    )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Self, final
+from typing import Any, final
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from glassformer.foundation.errors import DamagedCheckpoint, UsageError
 from glassformer.model.network import Network
 from glassformer.training.config import TrainingConfig
 from glassformer.training.parallel.shard import cut_like, whole
-from glassformer.training.slots import AfterStepConfig, FunctionalOptimizer, Optimizer, OptimizerConfig
+from glassformer.training.slots import FunctionalOptimizer, Optimizer
 
 FROM_ZERO = frozenset({"Adam", "AdamW", "RAdam", "RMSprop", "Adamax", "Adadelta"})
 """Optimizers of torch whose memory begins with zeros (NAdam, ASGD and Rprop begin with other numbers); ours all do."""
@@ -33,37 +33,23 @@ def _split_by_rate(optimizer: Optimizer, factors: Mapping[nn.Parameter, float]) 
 
 @final
 class OptimizerSet:
-    """What a config's optimizers do as a whole."""
+    """What the optimizers of a recipe's training section do as a whole."""
 
-    def __init__(
-        self,
-        config: OptimizerConfig,
-        model: nn.Module,
-        *,
-        lr: float,
-        weight_decay: float,
-        after: Sequence[AfterStepConfig] = (),
-    ) -> None:
+    def __init__(self, training: TrainingConfig, model: nn.Module) -> None:
         self.parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
         if not self.parameters:
             raise UsageError(
                 "There is nothing to train: no weight of the model has requires_grad=True.", reason="nothing-to-train"
             )
-        self.optimizers = config.build(self.parameters, lr=lr, weight_decay=weight_decay)
+        self.optimizers = training.optimizer.build(self.parameters, lr=training.lr, weight_decay=training.weight_decay)
         factors: dict[str, float] = model.lr_factors() if isinstance(model, Network) else {}
         if factors:
             for optimizer in self.optimizers:
                 _split_by_rate(optimizer, {parameter: factors.get(name, 1.0) for name, parameter in self.parameters.items()})
-        made = (one.build(model, self.parameters) for one in after)
+        made = (one.build(model, self.parameters) for one in (training.after_step, training.average))
         self.after = [one for one in made if one is not None]
         self._names: dict[Tensor, str] = {parameter: name for name, parameter in self.parameters.items()}
         self._base_rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in self.optimizers]
-
-    @classmethod
-    def of(cls, training: TrainingConfig, model: nn.Module) -> Self:
-        """The optimizers that a recipe's training section asks for."""
-        after = training.after_step, training.average
-        return cls(training.optimizer, model, lr=training.lr, weight_decay=training.weight_decay, after=after)
 
     def set_lr_multiplier(self, lr_multiplier: float) -> None:
         """Every group's rate is its own base rate times ``lr_multiplier``."""

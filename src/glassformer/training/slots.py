@@ -11,7 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Protocol, final
 
 import torch
 from pydantic import Field
@@ -127,6 +127,20 @@ class ScheduleConfig(VariantConfig):
         raise NotImplementedError
 
 
+class WarmUpConfig(ScheduleConfig):
+    """A schedule that begins with a linear rise, from 1 / (warmup + 1) at step 0 to just under 1."""
+
+    warmup: int | None = Field(default=None, ge=0)
+
+    def lr_multiplier(self, step: int, steps: int) -> float:
+        warmup = min(100, steps // 20) if self.warmup is None else self.warmup
+        return (step + 1) / (warmup + 1) if step < warmup else self.after_warm_up(step, warmup, steps)
+
+    def after_warm_up(self, step: int, warmup: int, steps: int) -> float:
+        """The multiplier of a step from ``warmup`` on."""
+        raise NotImplementedError
+
+
 OPTIMIZERS: Slot[OptimizerConfig] = Slot("training.optimizer", "how weights are updated", "glassformer.training.optimizers")
 AFTER_STEPS: Slot[AfterStepConfig] = Slot(
     "training.after_step", "what is done to the weights after every step", "glassformer.training.after_steps"
@@ -172,11 +186,13 @@ def decay_groups(parameters: Mapping[str, nn.Parameter], weight_decay: float) ->
     return [group for group in groups if group["params"]]
 
 
-def warm_up_length(warmup: int | None, steps: int) -> int:
-    """Steps of rising rate: as given, or a twentieth of the run and at most 100."""
-    return min(100, steps // 20) if warmup is None else warmup
+@AFTER_STEPS.variant("none")
+@final
+class NothingConfig(AfterStepConfig):
+    """The weights as the optimizer left them."""
 
 
-def warm_up(step: int, warmup: int) -> float:
-    """The multiplier while the rate rises: 1/(warmup+1) at step 0, just under 1 at the last step of the warm-up."""
-    return (step + 1) / (warmup + 1)
+@AVERAGES.variant("none")
+@final
+class NoAverageConfig(AfterStepConfig):
+    """The weights as they are trained."""

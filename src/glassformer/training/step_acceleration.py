@@ -52,15 +52,13 @@ def fastest_form(
     planned_flops: float = 0.0,
     watch: Watcher = SILENT,
     clock: Stopwatch | None = None,
-    agree: Callable[[int], int] = lambda number: number,
 ) -> TrainStep | GraphedStep:
     """``step`` in the fastest form that this machine and a run of so many steps allow; says which.
 
     The capture is tried on a batch of the run; where it is refused the plain step is given. ``before``: the form that a resumed
     run began with. If that was captured, its optimizer was made for capturing and stays so. ``planned_flops``: of all the runs
     of a study on this GPU. They compile at the same time, and later ones find the kernels in the cache, so compiling can pay
-    for a study of runs that are too short for it alone. ``agree``: the largest of the numbers that the processes of the run
-    give: where one of them cannot capture, none does.
+    for a study of runs that are too short for it alone. Where one of a run's processes cannot capture, none does.
     """
     form, because = choose_form(step, steps, before, planned_flops, watch)
     fast, why_not = accelerate(step, form, watch, clock), None
@@ -70,10 +68,10 @@ def fastest_form(
         except (torch.OutOfMemoryError, RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):  # without room for this batch, training cuts it into smaller ones
                 raise
-        if why_not is None and agree(0):
+        if why_not is None and step.processes.largest(0):
             why_not = "another process cannot capture it"
         elif why_not is not None:
-            agree(1)
+            step.processes.largest(1)
         if why_not is not None and not (before and before["captured"]):
             fast = fast.given_up()
     runs = "kernels are fused" if form.compiled else f"nothing is compiled{because}"

@@ -16,7 +16,7 @@ import torch
 
 from glassformer.data.batches import BatchesByStep
 from glassformer.foundation.errors import Diverged, Interrupted, OutOfMemory
-from glassformer.foundation.metrics import COLLAPSED_TO, LOSS, TRAIN, VALIDATION, Metric
+from glassformer.foundation.metrics import COLLAPSED_TO, LOSS, SOURCE_GAIN, TRAIN, VALIDATION, Metric
 from glassformer.foundation.progress import SILENT, Watcher, duration
 from glassformer.foundation.runtime import is_out_of_memory
 from glassformer.foundation.stopwatch import Stopwatch
@@ -72,8 +72,6 @@ class Callbacks:
     save: Callable[[TrainingState], None]
     evaluated: Callable[[int], None] = lambda step: None
     """Called after the figures of an evaluation were printed."""
-    agree: Callable[[int], int] | None = None
-    """The largest of the numbers that the processes of a run give; None: there is one process."""
     recorded: Callable[[int], Mapping[str, Any] | None] = lambda step: None
     """The figures that an earlier process recorded for a step, if it did."""
     film: Callable[[int], None] = lambda step: None
@@ -107,12 +105,13 @@ class Trainer:
         self.film_steps = frozenset(film_steps)
         self.step, self.batches, self.steps, self.callbacks, self.stop = step, batches, steps, callbacks, stop
         self.training, self.evaluation, self.checkpoint = step.uncaptured.config, evaluation, checkpoint
+        self.processes = step.uncaptured.processes
         self.evaluate_every = evaluation.every or max(1, steps // 10)
         self.save_every = checkpoint.every or max(1, steps // 10)
         # On a GPU, reading a loss makes the processor wait, so losses are read together now and then.
         self.fetch_every = self.training.log_every if step.runtime.device.type == "cuda" else 1
         # So do several processes when they ask each other whether one of them was told to stop.
-        self._agree_every = 1 if callbacks.agree is None else self.fetch_every
+        self._agree_every = self.fetch_every if self.processes.place.world > 1 else 1
         self._stopped_by: int | None = None  # the signal on which all processes stop
         self._pending: list[tuple[int, StepOutcome, float]] = []
         self._phase = "compile" if isinstance(step, TrainStep) and step.compiled else "first step"
@@ -134,7 +133,7 @@ class Trainer:
             self._raise_if_stopped(state)
         self._save_for_film(state.step)
         while state.step < self.steps and not self._out_of_patience(state):
-            with self.callbacks.clock.phase(self._phase), self.step.uncaptured.processes.paced("step"):
+            with self.callbacks.clock.phase(self._phase), self.processes.paced("step"):
                 outcome, lr_multiplier = self._take_step(state)
             self._phase = "steps"
             state.step += 1
@@ -211,7 +210,7 @@ class Trainer:
     def _fetch(self) -> None:
         """Reads the losses that are still on the device, records them, and ends the run if one is not finite."""
         for step, outcome, lr_multiplier in self._pending:
-            with self.step.uncaptured.processes.reading():
+            with self.processes.reading():
                 loss, grad_norm = float(outcome.loss), float(outcome.grad_norm)
             own: dict[str, float] = {}
             if outcome.own is not None:
@@ -300,8 +299,7 @@ class Trainer:
     def _look_for_a_stop(self) -> None:
         """A signal to one process stops all of them, at the same step."""
         if self._stopped_by is None:
-            own = self.stop.number or 0
-            self._stopped_by = (own if self.callbacks.agree is None else self.callbacks.agree(own)) or None
+            self._stopped_by = self.processes.largest(self.stop.number or 0) or None
 
     def _raise_if_stopped(self, state: TrainingState) -> None:
         if self._stopped_by is not None:
@@ -320,6 +318,6 @@ def _measures(state: TrainingState) -> dict[str, float]:
 
 
 def _named(figures: Mapping[str, float], prefix: str) -> str:
-    """The figures whose names begin so: ``accuracy 0.8120, loss 0.4310``. A class is no figure."""
+    """The figures whose names begin so: ``accuracy 0.8120, loss 0.4310``. Without what only the diagnosis reads."""
     found = {name.removeprefix(prefix): value for name, value in figures.items() if name.startswith(prefix)}
-    return ", ".join(f"{name} {value:.4f}" for name, value in found.items() if name != COLLAPSED_TO)
+    return ", ".join(f"{name} {value:.4f}" for name, value in found.items() if name not in (COLLAPSED_TO, SOURCE_GAIN))

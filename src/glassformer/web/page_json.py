@@ -44,10 +44,8 @@ def blocks_to_dicts(blocks: Sequence[Block]) -> list[dict[str, Any]]:
 
 def _to_dict(block: Block) -> dict[str, Any]:
     match block:
-        case Heading(text):
-            return {"kind": "heading", "text": text}
-        case Paragraph(text):
-            return {"kind": "paragraph", "text": text}
+        case Heading() | Paragraph() | Listing():
+            return {"kind": type(block).__name__.lower(), **vars(block)}
         case Banner(text, kind):
             return {"kind": "banner", "text": text, "tone": kind, "word": block.word, "role": block.role}
         case Table():
@@ -64,10 +62,7 @@ def _to_dict(block: Block) -> dict[str, Any]:
             pairs = [[name, cell_text(value)] for name, value in values.items()]
             return {"kind": "facts", "facts": pairs, "caption": caption}
         case Verdicts(items):
-            rows = [{"name": one.name, "verdict": one.verdict, "sentence": one.sentence, "before": one.before} for one in items]
-            return {"kind": "verdicts", "items": rows}
-        case Listing(text, caption):
-            return {"kind": "listing", "text": text, "caption": caption}
+            return {"kind": "verdicts", "items": [vars(one) for one in items]}
         case Fold(title, sections):
             return {"kind": "fold", "title": title, "blocks": blocks_to_dicts(sections)}
 

@@ -66,16 +66,21 @@ def number_of(values: dict[str, Any], name: str) -> float | None:
     return value
 
 
-async def body(request: Request) -> dict[str, Any]:
-    """The JSON object that was sent."""
+async def received(request: Request, most: int, remedy: str = "") -> bytes:
+    """What was sent, at most so many bytes."""
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)
-        if size > LARGEST_BODY:
-            raise UsageError(f"The request is larger than {LARGEST_BODY >> 20} MiB.")
+        if size > most:
+            raise UsageError(f"What was sent is larger than {most >> 20} MiB{remedy}.", reason="too-large")
         parts.append(part)
+    return b"".join(parts)
+
+
+async def body(request: Request) -> dict[str, Any]:
+    """The JSON object that was sent."""
     try:
-        document = json.loads(b"".join(parts) or b"{}")
+        document = json.loads(await received(request, LARGEST_BODY) or b"{}")
     except (ValueError, RecursionError) as error:
         raise UsageError(f"The request is not valid JSON ({error}).") from None
     if not isinstance(document, dict):

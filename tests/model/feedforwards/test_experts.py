@@ -16,6 +16,7 @@ from glassformer.model.config import ModelConfig
 from glassformer.model.dims import Dims
 from glassformer.model.feedforwards.experts import Experts, ExpertsConfig
 from glassformer.model.initialisation import initialise, keyed
+from glassformer.model.inits.normal import NormalConfig
 from glassformer.model.transformer import build_model
 
 DIMS = Dims(width=6, heads=2, layers=2, context=5, vocabulary=7)
@@ -23,7 +24,7 @@ DIMS = Dims(width=6, heads=2, layers=2, context=5, vocabulary=7)
 
 def made(dims: Dims = DIMS, **settings: object) -> Experts:
     experts = keyed(ExpertsConfig.parse({"experts": 5, "active": 2, "inner": 3, **settings}).build(dims), "part")
-    initialise(experts, 1, layers=2)
+    initialise(experts, 1, lambda weights: NormalConfig().std_of(weights, dims))
     return experts
 
 

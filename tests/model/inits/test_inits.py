@@ -50,7 +50,7 @@ def test_mup_starts_and_learns_by_width() -> None:
     model = model_of({"kind": "mup", "base_width": 24})  # four times as wide
     assert std(model.blocks[0].feedforward.up.weight) == pytest.approx(0.02 / 2, rel=0.03)
     assert std(model.embedding.weight) == pytest.approx(0.02, rel=0.06)
-    optimizers = OptimizerSet.of(TrainingConfig.parse({"steps": 1, "lr": 0.1}), model)
+    optimizers = OptimizerSet(TrainingConfig.parse({"steps": 1, "lr": 0.1}), model)
     rates = {
         name: group["lr"]
         for optimizer in optimizers.optimizers

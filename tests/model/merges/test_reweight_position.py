@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from glassformer.model.dims import Dims
-from glassformer.model.merges.reweight_position import ReweightPositionConfig
+from glassformer.model.merges.reweight import ReweightPositionConfig
 
 DIMS = Dims(width=4, heads=2, layers=1, context=5, vocabulary=7)
 Z_BHTE = torch.tensor(

@@ -42,7 +42,9 @@ def test_a_bank_with_a_bad_run_is_refused_and_nothing_is_left_out_of_it():
 def test_the_power_is_told_in_the_unit_of_the_metric():
     plan = StudyPlan.parse({**MODEL, "seeds": 8})
     # 1.21 standard deviations of a difference, which is sqrt(2) times that of a run: 1.21 * 1.414 * 0.01
-    assert "8 seeds detect a difference of about 0.017 with 80 % power" in expected_power(plan, 0.01, 12)
+    stored = 1.0 + 0.01 * np.array([-1.0, 1.0] * 6) * np.sqrt(11 / 12)  # a standard deviation of .01
+    assert "8 seeds detect a difference of about 0.017 with 80 % power" in expected_power(plan, stored)
+    assert expected_power(plan, stored[:3]) == ""
     assert run_noise(np.array([1.0, 1.1, 1.2])) is None
     assert run_noise(np.array([1.0, 1.1, 1.2, 1.3])) == pytest.approx(0.1291, abs=1e-4)
 

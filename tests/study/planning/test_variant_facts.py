@@ -91,10 +91,11 @@ def test_every_law_of_a_model_has_its_words(law: str) -> None:
 
 def test_a_leak_of_a_trained_model_is_told_from_one_of_a_fresh_one() -> None:
     finding = {"law": "causality", "where": "merge"}
-    assert replace(FACTS, leak="x", check={"findings": []}).leaks_once_trained
-    assert not replace(FACTS, leak="x", check={"findings": [finding]}).leaks_once_trained
-    assert not replace(FACTS, check={"findings": []}).leaks_once_trained
-    assert not replace(FACTS, leak="x", check={"findings": []}, leaks_in_step=True).leaks_once_trained
+    assert replace(FACTS, leak="x", check={"findings": []}).leak_kind == "trained"
+    assert replace(FACTS, leak="x", check={"findings": [finding]}).leak_kind == "untrained"
+    assert replace(FACTS, check={"findings": []}).leak_kind == ""
+    assert replace(FACTS, leak="x", check={"findings": []}, leaks_in_step=True).leak_kind == "in step"
+    assert replace(FACTS, leak="x", check={"findings": [], "cannot_tell": {"cache": "y"}}).leak_kind == "unjudged"
 
 
 @pytest.mark.parametrize(

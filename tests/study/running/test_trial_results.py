@@ -29,7 +29,8 @@ def read(made_up, tmp_path, recipe, **more) -> TrialResult:
 
 def test_a_finished_trial(made_up, tmp_path, recipe):
     result = read(made_up, tmp_path, recipe)
-    assert (result.status, result.problem, result.done, result.tokens_per_second) == ("finished", None, True, 840.0)
+    assert (result.status, result.problem, result.done, result.step) == ("finished", None, True, 24)
+    assert (result.logged, result.environment["threads"]) == ({"seconds": 2.0, "tokens_per_second": 840.0}, 1)
     units = units_of(result.units, LOSS)
     values, weights = units.values, units.weights
     np.testing.assert_allclose(values, VALUES)

@@ -216,14 +216,14 @@ def test_other_pretrained_weights_in_the_same_folder_are_another_origin(study_st
 
 def test_bad_runs_of_the_baseline_and_those_of_tuning_are_known(study_store, made_up):
     study_store, recipe = study_store
-    for seed, (loss, status) in {100: (1.2, "finished"), 101: (5.0, "finished"), 102: (1.2, "diverged")}.items():
+    stored = {100: (1.2, "finished"), 101: (5.0, "finished"), 102: (1.2, "diverged"), FIRST_TUNING_SEED: (1.2, "finished")}
+    for seed, (loss, status) in stored.items():
         trial = Trial("base", seed, {}, f"base/seed-{seed}")
         run = made_up.run(study_store.directory.trial(trial), recipe, loss, status=status)
         (run.checkpoint(24) / "weights").write_bytes(b"made up")
         study_store.save(trial, TrialResult(trial, status))
-    assert study_store.seeds("base", recipe) == [100, 101, 102]
-    assert study_store.unusable([100, 101, 102], recipe) == [101, 102]
-    assert study_store.unusable([FIRST_TUNING_SEED], recipe) == []
+    runs = study_store.baseline_runs(recipe)
+    assert {seed: one.problem is None for seed, one in runs.items()} == {100: True, 101: False, 102: False}
 
 
 def test_a_study_with_one_more_change_trains_only_that_change(ask, tmp_path):
@@ -260,5 +260,5 @@ def test_a_run_that_diverged_was_not_checked_after_training(study_store, made_up
     trial = Trial("base", 0, {}, "base/seed-0")
     made_up.run(study_store.directory.trial(trial), recipe, status="diverged")
     study_store.save(trial, TrialResult(trial, "diverged"))
-    assert study_store.seeds("base", recipe) == [0]
+    assert [*study_store.baseline_runs(recipe)] == [0]
     assert not TrialStore().checked(study_store.key("base", recipe))

@@ -33,7 +33,7 @@ def test_before_the_first_step_it_is_the_weights() -> None:
 def test_an_evaluation_sees_the_average_and_training_does_not() -> None:
     training = TrainingConfig.parse({"steps": 2, "average": {"kind": "ema", "decay": 0.5}, "lr": 0.1})
     model = nn.Linear(3, 2)
-    optimizers = OptimizerSet.of(training, model)
+    optimizers = OptimizerSet(training, model)
     for _ in range(3):
         model(torch.ones(4, 3)).square().sum().backward()
         optimizers.step()
@@ -49,7 +49,7 @@ def test_an_evaluation_sees_the_average_and_training_does_not() -> None:
     other = nn.Linear(3, 2)
     with torch.no_grad():
         other.weight.copy_(inside)
-    again = OptimizerSet.of(training, other)
+    again = OptimizerSet(training, other)
     again.load({**optimizers.tensors(), **trained})
     assert torch.equal(other.weight, before)  # what training goes on from, not what was saved as the model
     assert all(torch.equal(tensor, again.tensors()[name]) for name, tensor in optimizers.tensors().items())

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, final
 import numpy as np
 
 from glassformer.byhand.problem import Array
-from glassformer.byhand.result import Result
+from glassformer.byhand.result import Result, plain
 from glassformer.foundation.errors import ConfigError, UnknownName
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Exploration(Result):
 
     @cached_property
     def numbers(self) -> dict[str, Any]:
-        return {name: _plain(value) for name, value in self.findings.numbers.items()}
+        return plain(self.findings.numbers)
 
     @property
     def title(self) -> str:
@@ -75,15 +75,6 @@ class Exploration(Result):
 
         draw: Callable[[Mapping[str, Any]], Figure] = getattr(byhand, f"{self.name.replace('-', '_')}_figure")
         return draw({**self.numbers, **self.findings.drawn})
-
-
-def _plain(value: Any) -> Any:
-    """An array as a list, and so those inside a mapping or a list."""
-    if isinstance(value, Mapping):
-        return {key: _plain(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_plain(one) for one in value]
-    return value.tolist() if hasattr(value, "tolist") else value
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.losses import IGNORED, summed_cross_entropy
-from glassformer.model.slots import HEADS, HeadConfig, LinearHead, needs_the_vocabulary
+from glassformer.model.slots import HEADS, LinearHead, ProductHeadConfig
 
 
 @HEADS.variant("ahead")
 @final
-class AheadConfig(HeadConfig):
+class AheadConfig(ProductHeadConfig):
     """The tied head; in training, x + W_j x also predict the 2nd, 3rd, ... token after each (Gloeckle et al. 2024).
 
     Their cross-entropy is the own loss ``ahead``: a mean over the ``tokens`` - 1 distances, trained with ``weight``, logged
@@ -37,13 +37,10 @@ class AheadConfig(HeadConfig):
             return "model.head=ahead has nothing to predict with model.causal=false: an encoder sees what comes; choose tied."
         if self.tokens >= dims.context:
             return f"model.head.tokens={self.tokens} must be less than model.context={dims.context}."
-        return needs_the_vocabulary(self, dims)
+        return super().incompatibility(dims)
 
     def build(self, dims: Dims, embedding: nn.Embedding) -> Ahead:
         return Ahead(dims, embedding, self)
-
-    def flops(self, dims: Dims, batch: int, length: int) -> int:
-        return matmul_flops(batch * length, dims.width, dims.num_outputs)
 
     def backward_flops(self, dims: Dims, batch: int, length: int) -> int:
         rows = batch * sum(length - distance for distance in range(2, self.tokens + 1))

@@ -7,25 +7,19 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor, nn
 
-from glassformer.model.dims import Dims, matmul_flops
-from glassformer.model.slots import HEADS, HeadConfig, LinearHead, needs_the_vocabulary
+from glassformer.model.dims import Dims
+from glassformer.model.slots import HEADS, LinearHead, ProductHeadConfig
 
 
 @HEADS.variant("tied-frequency")
 @final
-class FrequencyConfig(HeadConfig):
+class FrequencyConfig(ProductHeadConfig):
     """The tied head plus a bias that starts at the log frequencies of the training text: step 0 is the unigram model."""
 
     shares_embedding: ClassVar[bool] = True
 
     def build(self, dims: Dims, embedding: nn.Embedding) -> Frequency:
         return Frequency(dims, embedding)
-
-    def incompatibility(self, dims: Dims) -> str | None:
-        return needs_the_vocabulary(self, dims)
-
-    def flops(self, dims: Dims, batch: int, length: int) -> int:
-        return matmul_flops(batch * length, dims.width, dims.vocabulary)
 
 
 @final

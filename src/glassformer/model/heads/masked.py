@@ -12,7 +12,7 @@ from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.feedforwards.mlp import GELUTanh
 from glassformer.model.initialisation import start
 from glassformer.model.norms.layer import LayerNorm
-from glassformer.model.slots import HEADS, HeadConfig, LinearHead, needs_the_vocabulary
+from glassformer.model.slots import HEADS, HeadConfig, LinearHead
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "gelu-tanh": GELUTanh, "relu": nn.ReLU}
 
@@ -30,9 +30,6 @@ class MaskedConfig(HeadConfig):
 
     def build(self, dims: Dims, embedding: nn.Embedding) -> Masked:
         return Masked(dims, embedding, activation=self.activation, eps=self.eps)
-
-    def incompatibility(self, dims: Dims) -> str | None:
-        return needs_the_vocabulary(self, dims)
 
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         rows = batch * length

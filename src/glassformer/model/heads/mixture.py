@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.initialisation import start
-from glassformer.model.slots import HEADS, HeadConfig, needs_the_vocabulary
+from glassformer.model.slots import HEADS, HeadConfig
 
 
 @HEADS.variant("mixture")
@@ -31,9 +31,6 @@ class MixtureConfig(HeadConfig):
 
     def build(self, dims: Dims, embedding: nn.Embedding) -> Mixture:
         return Mixture(dims, embedding, self.parts)
-
-    def incompatibility(self, dims: Dims) -> str | None:
-        return needs_the_vocabulary(self, dims)
 
     def flops(self, dims: Dims, batch: int, length: int) -> int:
         made = matmul_flops(batch * length, dims.width, self.parts * dims.width + self.parts)

@@ -9,13 +9,13 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from glassformer.model.dims import Dims, matmul_flops
-from glassformer.model.slots import HEADS, HeadConfig, needs_the_vocabulary
+from glassformer.model.dims import Dims
+from glassformer.model.slots import HEADS, ProductHeadConfig
 
 
 @HEADS.variant("softcap")
 @final
-class SoftcapConfig(HeadConfig):
+class SoftcapConfig(ProductHeadConfig):
     """cap tanh(s / cap): no score of a token leaves (-cap, cap) (Gemma 2, 2024, with 30; nanochat, untied, with 15).
 
     Cost: a tanh per score of the vocabulary.
@@ -33,12 +33,6 @@ class SoftcapConfig(HeadConfig):
 
     def build(self, dims: Dims, embedding: nn.Embedding) -> Softcap:
         return Softcap(embedding.weight if self.tied else nn.Parameter(torch.empty(dims.num_outputs, dims.width)), self)
-
-    def incompatibility(self, dims: Dims) -> str | None:
-        return needs_the_vocabulary(self, dims) if self.tied else None
-
-    def flops(self, dims: Dims, batch: int, length: int) -> int:
-        return matmul_flops(batch * length, dims.width, dims.num_outputs)
 
 
 @final

@@ -7,13 +7,13 @@ from typing import Any, ClassVar, Literal, final
 
 from torch import Tensor, nn
 
-from glassformer.model.dims import Dims, matmul_flops
-from glassformer.model.slots import HEADS, HeadConfig, LinearHead, needs_the_vocabulary
+from glassformer.model.dims import Dims
+from glassformer.model.slots import HEADS, LinearHead, ProductHeadConfig
 
 
 @HEADS.variant("tied")
 @final
-class TiedConfig(HeadConfig):
+class TiedConfig(ProductHeadConfig):
     """Scores by the embedding's own matrix, times ``scale``: no further parameters (Press and Wolf 2017)."""
 
     shares_embedding: ClassVar[bool] = True
@@ -24,12 +24,6 @@ class TiedConfig(HeadConfig):
 
     def build(self, dims: Dims, embedding: nn.Embedding) -> Tied:
         return Tied(embedding) if self.scale == "one" else ScaledTied(embedding, 1.0 / math.sqrt(dims.width))
-
-    def incompatibility(self, dims: Dims) -> str | None:
-        return needs_the_vocabulary(self, dims)
-
-    def flops(self, dims: Dims, batch: int, length: int) -> int:
-        return matmul_flops(batch * length, dims.width, dims.vocabulary)
 
 
 class Tied(LinearHead):

@@ -7,14 +7,14 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor, nn
 
-from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.dims import Dims
 from glassformer.model.initialisation import start
-from glassformer.model.slots import HEADS, HeadConfig, LinearHead, needs_the_vocabulary
+from glassformer.model.slots import HEADS, LinearHead, ProductHeadConfig
 
 
 @HEADS.variant("pooled")
 @final
-class PooledConfig(HeadConfig):
+class PooledConfig(ProductHeadConfig):
     """The tied head, plus a map of the first token's vector that no logit uses (BERT's pooler)."""
 
     shares_embedding: ClassVar[bool] = True
@@ -22,15 +22,9 @@ class PooledConfig(HeadConfig):
     def build(self, dims: Dims, embedding: nn.Embedding) -> Pooled:
         return Pooled(dims, embedding)
 
-    def incompatibility(self, dims: Dims) -> str | None:
-        return needs_the_vocabulary(self, dims)
-
     def untrained(self, dims: Dims) -> dict[str, slice]:
         """No score depends on the pooler."""
         return {"head.pooler.weight": slice(0, dims.width), "head.pooler.bias": slice(0, dims.width)}
-
-    def flops(self, dims: Dims, batch: int, length: int) -> int:
-        return matmul_flops(batch * length, dims.width, dims.vocabulary)
 
 
 @final

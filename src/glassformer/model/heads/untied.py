@@ -7,23 +7,20 @@ from typing import final
 import torch
 from torch import nn
 
-from glassformer.model.dims import Dims, matmul_flops
+from glassformer.model.dims import Dims
 from glassformer.model.initialisation import start
-from glassformer.model.slots import HEADS, HeadConfig, LinearHead
+from glassformer.model.slots import HEADS, LinearHead, ProductHeadConfig
 
 
 @HEADS.variant("untied")
 @final
-class UntiedConfig(HeadConfig):
+class UntiedConfig(ProductHeadConfig):
     """Scores by a matrix of its own (Vaswani et al. 2017, without their sharing)."""
 
     bias: bool = False
 
     def build(self, dims: Dims, embedding: nn.Embedding) -> Untied:
         return start(Untied(dims, bias=self.bias))
-
-    def flops(self, dims: Dims, batch: int, length: int) -> int:
-        return matmul_flops(batch * length, dims.width, dims.num_outputs)
 
 
 @final

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from glassformer.foundation.errors import ConfigError
 from glassformer.foundation.registry import Slot, VariantConfig
+from glassformer.model.network import evaluating
 
 FIRST_WORD, EXCHANGED, SCANNED = 3, 6, 4096
 """Of the probe for encoders that read from left to right: an id, how many take its place, rows that are looked at first."""
@@ -114,23 +115,12 @@ def takes_whole_mask(encoder: nn.Module) -> bool:
     place = next(encoder.parameters()).device
     ids_BT = torch.tensor([[3, 4, 5, 6], [6, 5, 4, 3]], device=place)  # ids that any vocabulary has
     seen_BT = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]], device=place)
-    with _evaluating(encoder), suppress(RuntimeError, ValueError, IndexError, TypeError):
+    with evaluating(encoder), suppress(RuntimeError, ValueError, IndexError, TypeError):
         expected = read_plainly(encoder, input_ids=ids_BT, attention_mask=seen_BT)
         masked = read_plainly(encoder, input_ids=ids_BT, attention_mask=whole_mask(seen_BT, ids_BT.shape[1]))
         seen = seen_BT.bool()
         return masked.shape == expected.shape and torch.allclose(masked[seen], expected[seen], rtol=1e-4, atol=1e-5)
     return False
-
-
-@contextmanager
-def _evaluating(encoder: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside the ``with``."""
-    training = encoder.training
-    encoder.eval()
-    try:
-        yield
-    finally:
-        encoder.train(training)
 
 
 @torch.no_grad()
@@ -145,7 +135,7 @@ def sees_ahead(encoder: nn.Module) -> bool:
         ids_BT = torch.tensor([[3, 4, 5, last]], device=place)  # ids that any vocabulary has
         return read_plainly(encoder, input_ids=ids_BT, attention_mask=torch.ones_like(ids_BT))[0, 0]
 
-    with _evaluating(encoder):
+    with evaluating(encoder):
         one, *others = _unlike_tokens(encoder.get_input_embeddings().weight)  # type: ignore[operator]
         expected = first_vector(one)
         # a table of equal rows cannot tell: no token matters to such an encoder, whichever way it reads
@@ -204,7 +194,7 @@ def reused_parameters(encoder: nn.Module) -> int:
         if isinstance(rows, Tensor) and rows.shape[:2] == ids_BT.shape:  # DeBERTa's maps also read a table of distances
             calls[module] += 1
 
-    with _evaluating(encoder), ExitStack() as stack:
+    with evaluating(encoder), ExitStack() as stack:
         for module in encoder.modules():
             stack.callback(module.register_forward_pre_hook(count).remove)
         read_plainly(encoder, input_ids=ids_BT, attention_mask=torch.ones_like(ids_BT))

@@ -65,7 +65,7 @@ def attempts_of(
 
 def _judged(begun: Attempt, plan: StudyPlan, verdict: Verdict, values: StudyValues) -> Attempt:
     """The entry with the result: its differences where they may be analysed with those of other studies."""
-    base, own = values.trials[BASE], values.trials[begun.name]
+    base, own = (values.variants[name].trials for name in (BASE, begun.name))
     runs = min(base.seeds, own.seeds) if plan.design == "paired" else own.seeds
     poolable = plan.design == "paired" and plan.tune is None and verdict.verdict != "invalid"
     d = own.values[:runs] - base.values[:runs] if poolable else None

@@ -22,8 +22,7 @@ import numpy as np
 from glassformer.data.disk_cache import cache_folder
 from glassformer.foundation.config import fingerprint
 from glassformer.foundation.distributions import Floats
-from glassformer.foundation.errors import RunError
-from glassformer.foundation.files import read_json_object, write_json
+from glassformer.foundation.files import read_versioned, write_json
 from glassformer.foundation.locks import locked
 from glassformer.study.planning.power import FEWEST_SEEDS
 from glassformer.study.statistics.corrections import EXPLORATORY, Looks, study_share
@@ -205,6 +204,10 @@ class Earlier:
         return cls(studies, document["question"], document["code"], tuple(document["labels"]))
 
 
+def _attempts(document: Mapping[str, Any]) -> list[Attempt]:
+    return [_attempt(one) for one in document["attempts"]]
+
+
 def _attempt(document: Mapping[str, Any]) -> Attempt:
     lists = {key: tuple(document[key]) for key in ("labels", "failed", "base_failed", "base_means")}
     return Attempt(**{**document, **lists, "analyses": tuple((n, spent) for n, spent in document["analyses"])})
@@ -224,18 +227,8 @@ class Ledger:
     def attempts(self) -> list[Attempt]:
         if not self.file.is_file():
             return []
-        document = read_json_object(self.file, "schema", most=MOST_BYTES)
-        try:
-            if document["schema"] != SCHEMA:
-                raise RunError(
-                    f"{self.file} has schema {document['schema']!r}; this version reads {SCHEMA}.", reason="other-schema"
-                )
-            return [_attempt(one) for one in document["attempts"]]
-        except (KeyError, TypeError, ValueError) as error:
-            raise RunError(
-                f"{self.file} is damaged ({error}). It counts how often a question was studied: restore it.",
-                reason="damaged-ledger",
-            ) from error
+        remedy = "it counts how often a question was studied: restore it"
+        return read_versioned(self.file, SCHEMA, _attempts, remedy, reason="damaged-ledger", most=MOST_BYTES)
 
     def record(self, attempts: Sequence[Attempt]) -> None:
         """Replaces the entries of the same plan and change, each in its place, or adds them."""

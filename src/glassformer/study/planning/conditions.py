@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 RESOURCES = {
     "parameters": ("parameters", 1.1),
@@ -24,6 +24,8 @@ COLUMN = {"time": "seconds"}
 KNOWN_BY = 0.03
 """Judged text that a run predicts better than training text, by more than this share of its loss and by more than the baseline
 and the counting baselines do, has been read."""
+LeakKind = Literal["", "untrained", "unjudged", "in step", "trained"]
+"""What was found to leak: the untrained model, its compiled or captured step, or the trained model."""
 FACTS = "trial_facts"
 """Where the environment of a trial holds what study/running/trial_facts.py found."""
 

@@ -22,11 +22,6 @@ FEWEST_STORED = 32
 MOST_STORED = 64  # more do not help: the change's own noise dominates
 
 
-def bank_seeds(stored: Sequence[int], plan: StudyPlan) -> tuple[int, ...]:
-    """The seeds of stored baseline runs that may be used: neither those of the changes nor those of tuning."""
-    return tuple(sorted(seed for seed in stored if seed < FIRST_TUNING_SEED and seed not in plan.seed_numbers))[:MOST_STORED]
-
-
 def choose_design(plan: StudyPlan, stored: Sequence[int], wanted: str, bad: Sequence[int] = ()) -> tuple[StudyPlan, str]:
     """The plan with its design, and a sentence about it; a design that the plan already had is replaced.
 
@@ -36,7 +31,8 @@ def choose_design(plan: StudyPlan, stored: Sequence[int], wanted: str, bad: Sequ
     plan = plan.model_copy(update={"design": "paired", "bank": ()})
     if wanted == "paired":
         return plan, ""
-    seeds = bank_seeds(stored, plan)
+    usable = (seed for seed in stored if seed < FIRST_TUNING_SEED and seed not in plan.seed_numbers)
+    seeds = tuple(sorted(usable))[:MOST_STORED]
     unusable = [seed for seed in seeds if seed in set(bad)]
     if len(seeds) < FEWEST_STORED:
         raise ConfigError(
@@ -54,16 +50,17 @@ def choose_design(plan: StudyPlan, stored: Sequence[int], wanted: str, bad: Sequ
     return chosen, f"The baseline is its {len(seeds)} stored runs, without pairs (Welch's test), as requested."
 
 
-def expected_power(plan: StudyPlan, noise: float, runs: int) -> str:
-    """The smallest difference the study will find, in the metric's unit, from the noise of stored baseline runs."""
-    seeds, count = plan.all_looks[-1], max(1, len(plan.planned))
-    if seeds < FEWEST_SEEDS:
+def expected_power(plan: StudyPlan, stored: Floats) -> str:
+    """The smallest difference the study will find, in the metric's unit, from stored baseline runs; empty with too few."""
+    seeds, count, noise = plan.all_looks[-1], max(1, len(plan.planned)), run_noise(stored)
+    if seeds < FEWEST_SEEDS or noise is None:
         return ""
     size = detectable(seeds, count, plan.alpha)
     ratio = math.sqrt(2.0) if plan.design == "paired" else math.sqrt(1.0 + seeds / len(plan.bank))
     return (
-        f"{runs} stored runs of this baseline vary by {noise:.2g} {plan.judged.unit}. So {seeds} seeds detect a difference of "
-        f"about {size * ratio * noise:.2g} with 80 % power (if pairs are not correlated and the documents add little variance)."
+        f"{len(stored)} stored runs of this baseline vary by {noise:.2g} {plan.judged.unit}. So {seeds} seeds detect a "
+        f"difference of about {size * ratio * noise:.2g} with 80 % power (if pairs are not correlated and the documents add "
+        "little variance)."
     )
 
 

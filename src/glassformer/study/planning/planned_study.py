@@ -16,7 +16,6 @@ from glassformer.foundation.config import value_at
 from glassformer.foundation.errors import ConfigError, UnknownName, UsageError
 from glassformer.foundation.yaml_text import read_yaml
 from glassformer.recipe import Recipe, Source, built_in_recipes, is_run, load_recipe, recipe_values, run_taken
-from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.planning.plan import (
     BASE,
@@ -489,7 +488,7 @@ def _settings_tuned_for_baseline(study: Study, name: str) -> dict[str, Any]:
             f"{study.folder} no longer has a trial of {name}, so its {keys[0]} is unknown; restore trials/.",
             reason="no-trial-left",
         )
-    recipe = RunDirectory(study.directory.trial(done[0].trial)).read_recipe() if done else {}
+    recipe = done[0].run.read_recipe() if done else {}
     held = {key: value_at(recipe, key, default=NOT_THERE) for key in keys}
     return {key: value for key, value in held.items() if value is not NOT_THERE}
 

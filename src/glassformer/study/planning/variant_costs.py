@@ -21,7 +21,6 @@ from glassformer.assembly import Parent, batches_of, number_of_steps, starting_n
 from glassformer.data.batches import Batch
 from glassformer.data.data_kinds import PreparedData
 from glassformer.data.overlap import share_of_judged
-from glassformer.evaluation.token_losses import evaluating
 from glassformer.foundation.plugins import is_ours
 from glassformer.foundation.progress import SILENT
 from glassformer.foundation.registry import VariantConfig
@@ -29,7 +28,7 @@ from glassformer.foundation.seeds import derive_seed
 from glassformer.model.accounting import by_definition
 from glassformer.model.config import ModelConfig, entries
 from glassformer.model.initialisation import initial_weights
-from glassformer.model.network import Network
+from glassformer.model.network import Network, evaluating
 from glassformer.model.slots import PartConfig
 from glassformer.recipe import Recipe
 from glassformer.recipe_cost import Plan

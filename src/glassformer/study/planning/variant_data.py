@@ -231,15 +231,9 @@ def _require_unseen_text(plan: StudyPlan, recipe: Recipe, base: PreparedData) ->
     """Raises where a file that variants are judged on is all training text. A part of it is said with the verdicts; so is a
     drawn split of a text that repeats itself."""
     given = recipe.data.validation if plan.split == VALIDATION_SPLIT else recipe.data.test
-    if plan.allow_leaks or not given or "train" not in base.names or not hasattr(base.split(plan.split), "tokens"):
+    if not given or "train" not in base.names or not hasattr(base.split(plan.split), "tokens"):
         return
-    share = share_in_train(base.split("train"), base.split(plan.split))
-    if share is not None and share >= WHOLLY:
-        raise ConfigError(
-            f"All of the {plan.split} text is training text, so a verdict would be about memorising; give another "
-            "data.validation, or --allow-leaks to compare all the same.",
-            reason="judged-text-is-trained-on",
-        )
+    _refuse_memorising(plan, share_in_train(base.split("train"), base.split(plan.split)), "is training text", "data.validation")
 
 
 def _judged_in_train(plan: StudyPlan, own: PreparedData, base: PreparedData) -> float:
@@ -248,12 +242,7 @@ def _judged_in_train(plan: StudyPlan, own: PreparedData, base: PreparedData) -> 
     if own is base or not all("train" in one.names and hasattr(one.split("train"), "tokens") for one in (own, base)):
         return 0.0
     theirs, its = (share_in_train(one.split("train"), one.split(plan.split)) or 0.0 for one in (base, own))
-    if its >= WHOLLY and not plan.allow_leaks:
-        raise ConfigError(
-            f"All of the {plan.split} text stands in the training text of a change, so a verdict would be about memorising; "
-            "give it another data.path, or --allow-leaks to compare all the same.",
-            reason="judged-text-is-trained-on",
-        )
+    _refuse_memorising(plan, its, "stands in the training text of a change", "data.path of it")
     return its if its > 2.0 * theirs else 0.0
 
 
@@ -264,13 +253,20 @@ def _read_by_parents(plan: StudyPlan, name: str, recipe: Recipe, data: PreparedD
     repeated = share_in_train(data.split("train"), data.split(plan.split)) if share and "train" in data.names else None
     if share <= 2.0 * (repeated or 0.0):
         return 0.0
-    if share >= WHOLLY and hasattr(data.split(plan.split), "tokens") and not plan.allow_leaks:
+    if hasattr(data.split(plan.split), "tokens"):
+        where = f"stands in the training text of the parent of {name} (init_from)"
+        _refuse_memorising(plan, share, where, "data.validation")
+    return share
+
+
+def _refuse_memorising(plan: StudyPlan, share: float | None, where: str, other: str) -> None:
+    """Raises where all of the judged text was trained on."""
+    if share is not None and share >= WHOLLY and not plan.allow_leaks:
         raise ConfigError(
-            f"All of the {plan.split} text stands in the training text of the parent of {name} (init_from), so a verdict would "
-            "be about memorising; give another data.validation, or --allow-leaks to compare all the same.",
+            f"All of the {plan.split} text {where}, so a verdict would be about memorising; give another {other}, or "
+            "--allow-leaks to compare all the same.",
             reason="judged-text-is-trained-on",
         )
-    return share
 
 
 def _parent_notes(plan: StudyPlan, share: float) -> list[str]:

@@ -10,9 +10,9 @@ from typing import Any
 
 from glassformer.checks.check_report import CheckReport
 from glassformer.foundation.errors import ConfigError, RunError
-from glassformer.foundation.files import read_json, write_json
+from glassformer.foundation.files import read_versioned, write_json
 from glassformer.foundation.plugins import plugin_checksums
-from glassformer.study.planning.conditions import Condition, times, unequal
+from glassformer.study.planning.conditions import Condition, LeakKind, times, unequal
 from glassformer.study.planning.plan import BASE
 
 SCHEMA = 1
@@ -119,20 +119,11 @@ class Facts:
         return f"{' and '.join(who)} {verb} its predictions (at {where})"
 
     @property
-    def unjudged(self) -> bool:
-        """Whether no leak was found, but the check of the untrained model could not judge every law."""
-        return (
-            self.leak is not None
-            and self.check is not None
-            and not self.check["findings"]
-            and bool(self.check.get("cannot_tell"))
-        )
-
-    @property
-    def leaks_once_trained(self) -> bool:
-        """Whether the leak was found in a trained model only."""
-        found = self.leak is not None and self.check is not None and not self.check["findings"]
-        return found and not self.leaks_in_step and not self.unjudged
+    def leak_kind(self) -> LeakKind:
+        """Where the leak was found; *unjudged*: nowhere, but the check of the untrained model could not judge every law."""
+        if self.leak is None or self.check is None or self.check["findings"]:
+            return "in step" if self.leaks_in_step else "untrained" if self.leak else ""
+        return "unjudged" if self.check.get("cannot_tell") else "in step" if self.leaks_in_step else "trained"
 
     @property
     def flops(self) -> int:
@@ -262,16 +253,12 @@ class VariantBook:
         """Reads the file; empty if there is none."""
         if not file.is_file():
             return cls({})
-        document = read_json(file)
-        try:
-            if document["schema"] != SCHEMA:
-                raise RunError(f"{file} has schema {document['schema']!r}; this version reads {SCHEMA}.", reason="other-schema")
+
+        def book(document: Mapping[str, Any]) -> VariantBook:
             facts = {name: Facts(**{**one, "notes": tuple(one["notes"])}) for name, one in document["variants"].items()}
             return cls(facts, tuple(document["plugins"]))
-        except (KeyError, TypeError, AttributeError) as error:
-            raise RunError(
-                f"{file} is damaged ({type(error).__name__}: {error}); remove it; it will be made again.", reason="damaged"
-            ) from error
+
+        return read_versioned(file, SCHEMA, book, "remove it, and it will be made again")
 
     def require_same_plugins(self, now: list[dict[str, Any]], file: Path) -> None:
         """Raises if a plugin changed since the study began: the same names could mean other models."""

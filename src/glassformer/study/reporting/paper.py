@@ -72,7 +72,7 @@ def reproducibility(found: Study | SetStudy | Sequence[RunDirectory]) -> dict[st
     if isinstance(found, SetStudy):
         return {"schema": 1, "sets": {name: reproducibility(one) for name, one in found.studies.items()}}
     if isinstance(found, Study):
-        runs = [RunDirectory(found.directory.trial(one.trial)) for name in found.plan.variants for one in found.finished(name)]
+        runs = [one.run for name in found.plan.variants for one in found.finished(name)]
         words = ["glassformer", "compare", found.directory.plan_file.name, *found.plugin_words()]
         study = {
             "commands": [shlex.join(words)],

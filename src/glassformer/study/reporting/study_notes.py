@@ -12,7 +12,6 @@ from glassformer.evaluation.results import saved_evaluation
 from glassformer.foundation.config import diff
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.plugins import plugin_checksums
-from glassformer.runs.directory import RunDirectory
 from glassformer.study.planning.conditions import FACTS, Condition, cost_conditions, known_text, time_condition
 from glassformer.study.planning.plan import BASE, VALIDATION_SPLIT
 from glassformer.study.planning.variant_facts import differences
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
 
 OVERLAP = "also occur in train"
 """Identifies a note about documents that also occur in the training text."""
+EARLY = "These verdicts are about the beginning of training"
+"""Identifies the note about runs that have hardly learned: it stands above the verdicts."""
 FEW_TUNING_SEEDS = 4
 """With fewer tuning seeds, the chosen setting is mostly noise."""
 
@@ -50,28 +51,28 @@ def notes_of(study: Study) -> list[str]:
 def conditions_of(study: Study, variant: str) -> list[Condition]:
     """What else differs between a change and the baseline."""
     book = study.book.variants
-    found = list(study.values.conditions.get(variant, ()))
+    found = list(study.values.variants[variant].conditions)
     if BASE in book and variant in book:
         found += differences(book[BASE], book[variant], study.plan.own_settings(variant))
     return [*found, *_tuning_edges(study, variant), *cost_conditions(study.costs(BASE), study.costs(variant))]
 
 
-def measured_of_trials(study: Study) -> dict[str, dict[str, float]]:
-    """By variant what its runs really took: ``memory_bytes`` of a step, ``flops_growth`` (FLOPs of later steps in those of the
-    second), ``learned_outside`` its parameters; without what is not known. One run that takes more counts."""
-    found: dict[str, dict[str, float]] = {}
-    for name in study.plan.variants:
-        done = study.finished(name)
-        if not done:
-            continue
-        outside = [_environment(study, one.trial).get(FACTS, {}).get("learned_outside") for one in done]
-        values: dict[str, list[Any]] = {
-            "memory_bytes": [one.peak_bytes for one in done],
-            "flops_growth": [one.flops_growth for one in done],
-            "learned_outside": outside,
-        }
-        found[name] = {key: float(max(known)) for key, every in values.items() if (known := [one for one in every if one])}
-    return found
+def measured_of_trials(study: Study, variant: str) -> dict[str, float]:
+    """What its runs really took: ``memory_bytes`` of a step, ``flops_growth`` (FLOPs of later steps in those of the second),
+    ``learned_outside`` its parameters; without what is not known. One run that takes more counts."""
+    done = study.finished(variant)
+    values: dict[str, list[Any]] = {
+        "memory_bytes": [one.logged.get("peak_bytes") for one in done],
+        "flops_growth": [one.logged.get("flops_growth") for one in done],
+        "learned_outside": [one.environment.get(FACTS, {}).get("learned_outside") for one in done],
+    }
+    return {key: float(max(known)) for key, every in values.items() if (known := [one for one in every if one])}
+
+
+def mean_logged(study: Study, variant: str, key: str) -> float | None:
+    """The mean over the finished runs of a variant; None where none has logged it."""
+    found = [one.logged[key] for one in study.finished(variant) if one.logged.get(key)]
+    return float(np.mean(found)) if found else None
 
 
 def _tuning_edges(study: Study, variant: str) -> list[Condition]:
@@ -88,62 +89,55 @@ def _tuning_edges(study: Study, variant: str) -> list[Condition]:
     return found
 
 
-def conditions_of_trials(study: Study) -> dict[str, tuple[Condition, ...]]:
+def conditions_of_trials(study: Study, variant: str) -> tuple[Condition, ...]:
     """Those that need the trials' folders: time; precision and form of the step, where the change does not set them."""
-    found: dict[str, tuple[Condition, ...]] = {}
-    theirs = _computed_by(study, BASE)
-    for change in study.plan.changes:
-        own = _computed_by(study, change.name)
-        named = {
-            "precision": f"{own.get('precision')} instead of {theirs.get('precision')} arithmetic",
-            "step form": f"a {own.get('step form')} instead of a {theirs.get('step form')} step",
-        }
-        differing = [what for what in named if own and theirs and own[what] != theirs[what]]
-        set_by_it = {"precision": "training.precision", "step form": "training.compile"}
-        other = [Condition(what, named[what]) for what in differing if set_by_it[what] not in change.set]
-        if any(one.moved for one in study.finished(change.name)) and not any(one.moved for one in study.finished(BASE)):
-            other.append(Condition("weights", "weights that its network or its loss changes beside the optimizer"))
-        other += known_text(_known(study, BASE), _known(study, change.name))
-        before = [_pretraining_note(study, name).removeprefix(" after ") for name in (BASE, change.name)]
-        if before[0] != before[1]:
-            other.append(Condition("parent", before[1] or "no parent"))
-        if _in_turn(study, change.name):
-            other += time_condition(_seconds(study, BASE), _seconds(study, change.name))
-        found[change.name] = tuple(other)
-    return found
+    both = (BASE, variant)
+    theirs, own = (_computed_by(study, name) for name in both)
+    named = {
+        "precision": ("training.precision", f"{own.get('precision')} instead of {theirs.get('precision')} arithmetic"),
+        "step form": ("training.compile", f"a {own.get('step form')} instead of a {theirs.get('step form')} step"),
+    }
+    sets = study.plan.own_settings(variant)
+    differing = [what for what in named if own and theirs and own[what] != theirs[what]]
+    found = [Condition(what, named[what][1]) for what in differing if named[what][0] not in sets]
+    if [any(one.logged.get("moved") for one in study.finished(name)) for name in both] == [False, True]:
+        found.append(Condition("weights", "weights that its network or its loss changes beside the optimizer"))
+    found += known_text(_known(study, BASE), _known(study, variant))
+    before = [_pretraining_note(study, name).removeprefix(" after ") for name in both]
+    if before[0] != before[1]:
+        found.append(Condition("parent", before[1] or "no parent"))
+    if _in_turn(study, variant):
+        found += time_condition(_seconds(study, BASE), _seconds(study, variant))
+    return tuple(found)
 
 
 def _in_turn(study: Study, variant: str) -> bool:
     """Whether runs of the baseline and of a variant were trained in the same hours: those of a study are, by seed, but stored
     ones may be from a day on which the machine had more or less else to do."""
-    files = [
-        [RunDirectory(study.directory.trial(one.trial)).metrics_file for one in study.finished(name)]
-        for name in (BASE, variant)
-    ]
+    files = [[one.run.metrics_file for one in study.finished(name)] for name in (BASE, variant)]
     theirs, own = ([file.stat().st_mtime for file in some if file.is_file()] for some in files)
     return bool(theirs and own) and max(min(theirs), min(own)) <= min(max(theirs), max(own))
 
 
 def _known(study: Study, variant: str) -> Mapping[str, Mapping[str, float]]:
     """The losses on judged and trained text that the first seed of a variant recorded."""
-    every = (_environment(study, one.trial).get(FACTS, {}).get("text_known") for one in study.finished(variant))
+    every = (one.environment.get(FACTS, {}).get("text_known") for one in study.finished(variant))
     return next((one for one in every if one), {})
 
 
 def _seconds(study: Study, variant: str) -> list[float]:
     """Of each finished run, without start-up."""
-    done = study.finished(variant)
-    return [one.tokens / one.tokens_per_second for one in done if one.tokens and one.tokens_per_second]
+    logs = [one.logged for one in study.finished(variant)]
+    return [one["tokens"] / one["tokens_per_second"] for one in logs if one.get("tokens") and one.get("tokens_per_second")]
 
 
 def _computed_by(study: Study, variant: str) -> dict[str, str]:
     """Arithmetic and form of the step of a variant's runs; empty where nothing has run."""
     seen: dict[str, dict[str, None]] = {"precision": {}, "step form": {}}
     for one in study.finished(variant):
-        environment = _environment(study, one.trial)
-        form = environment.get("step_form") or {}
+        form = one.environment.get("step_form") or {}
         words = [word for word in ("compiled", "captured") if form.get(word)] or ["plain"]
-        seen["precision"][str(environment.get("precision"))] = None
+        seen["precision"][str(one.environment.get("precision"))] = None
         seen["step form"][" and ".join(words)] = None
     return {what: " or ".join(sorted(values)) for what, values in seen.items()} if all(seen.values()) else {}
 
@@ -152,9 +146,9 @@ def notes_of_trials(study: Study) -> list[str]:
     """The notes that need the trials' folders."""
     reasons = [f"{one.trial.label}: {one.reason}" for rows in study.results.values() for one in rows if one.reason]
     others = [
+        *_not_above_bigram(study),
         *data_notes(study),
         *early_ends(study),
-        *_not_above_bigram(study),
         *_ignoring_the_source(study),
         *_environment_differences(study),
     ]
@@ -169,9 +163,8 @@ def _own_evaluations(study: Study) -> list[str]:
             continue
         own = []
         for one in study.finished(name):
-            run, step = RunDirectory(study.directory.trial(one.trial)), one.evaluation.step if one.evaluation else None
             with suppress(RunError):
-                found = saved_evaluation(run, study.plan.split, step) if step is not None else None
+                found = saved_evaluation(one.run, study.plan.split, one.step) if one.step is not None else None
                 own += [found.metrics[metric.name].value] if found is not None and metric.name in found.metrics else []
         values = [value for value in own if value is not None]
         said = (
@@ -197,7 +190,7 @@ def _pretraining_note(study: Study, variant: str) -> str:
     done = study.finished(variant) if variant in study.results else []
     if not done:
         return " (not counting the training of its parent)" if study.plan.settings(variant).get("init_from") else ""
-    ancestry = _environment(study, done[0].trial).get("ancestry", [])
+    ancestry = done[0].environment.get("ancestry", [])
     if not ancestry:
         return ""
     who = "a parent" if len(ancestry) == 1 else f"{len(ancestry)} parents in sequence"
@@ -221,17 +214,13 @@ def remarks_of_trials(study: Study) -> tuple[str, ...]:
 
 def data_notes(study: Study) -> list[str]:
     """The trials' notes about their data: duplicate and overlapping documents, unknown tokens."""
-    found: list[str] = []
-    for name in study.plan.variants:
-        done = study.finished(name)
-        if done:
-            found += _environment(study, done[0].trial).get("data", {}).get("notes", [])
-    return list(dict.fromkeys(found))
+    firsts = [one for name in study.plan.variants for one in study.finished(name)[:1]]
+    return list(dict.fromkeys(note for one in firsts for note in one.environment.get("data", {}).get("notes", [])))
 
 
 def steps_of(study: Study, variant: str) -> list[int]:
     """The step each finished run of a variant ended at."""
-    return [one.evaluation.step for one in study.finished(variant) if one.evaluation and one.evaluation.step is not None]
+    return [one.step for one in study.finished(variant) if one.step is not None]
 
 
 def share_spent(study: Study, variant: str) -> float:
@@ -268,7 +257,16 @@ def _not_above_bigram(study: Study) -> list[str]:
             below.append(name)
     if not below:
         return []
-    return [f"Not better than the bigram baseline: {', '.join(below)}. They have learned too little; raise training.steps."]
+    names, several = ", ".join(below), len(below) > 1
+    if BASE in below:
+        are = "are" if several else "is"
+        return [
+            f"{EARLY}: {names} {are} not better than the bigram baseline yet. Raise training.steps to see what holds later."
+        ]
+    have = "They have" if several else "It has"
+    return [
+        f"Not better than the bigram baseline: {names}. {have} learned too little, or cannot learn more than a bigram knows."
+    ]
 
 
 def _ignoring_the_source(study: Study) -> list[str]:
@@ -283,24 +281,13 @@ def _ignoring_the_source(study: Study) -> list[str]:
 
 def _environment_differences(study: Study) -> list[str]:
     """A note if trials differ in build, machine or plugins, and so not by seed alone."""
-    seen: dict[str, dict[str, Any]] = {}
-    for rows in study.results.values():
-        for one in rows:
-            if one.status == "finished":
-                environment = _environment(study, one.trial)
-                plugins = ", ".join(digest[:8] for digest in plugin_checksums(environment.get("plugins", ())))
-                seen[one.trial.label] = {**{key: environment.get(key) for key in MACHINE}, "the code of plugins": plugins}
-    first = next(iter(seen.items()), None)
-    for label, environment in seen.items():
-        differing = diff(first[1], environment) if first else {}
-        if first and differing:
-            key, (was, now) = next(iter(differing.items()))
-            return [f"The trials ran in different environments: {key} is {was!r} for {first[0]} and {now!r} for {label}."]
+    first: tuple[str, dict[str, Any]] | None = None
+    for one in (one for name in study.plan.variants for one in study.finished(name)):
+        plugins = ", ".join(digest[:8] for digest in plugin_checksums(one.environment.get("plugins", ())))
+        own = {**{key: one.environment.get(key) for key in MACHINE}, "the code of plugins": plugins}
+        label, theirs = first = first or (one.trial.label, own)
+        for key, (was, now) in diff(theirs, own).items():
+            return [
+                f"The trials ran in different environments: {key} is {was!r} for {label} and {now!r} for {one.trial.label}."
+            ]
     return []
-
-
-def _environment(study: Study, trial: Any) -> dict[str, Any]:
-    try:
-        return RunDirectory(study.directory.trial(trial)).read_environment()
-    except RunError:
-        return {}

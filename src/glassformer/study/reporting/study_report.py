@@ -31,6 +31,7 @@ from glassformer.foundation.metrics import TRAIN
 from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.pages.html import render
 from glassformer.pages.page import (
+    Banner,
     Block,
     Cell,
     FigureBlock,
@@ -45,12 +46,12 @@ from glassformer.pages.page import (
     Verdicts,
 )
 from glassformer.pages.to_markdown import render_markdown
-from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import MetricsLog
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.planning.design import run_noise
 from glassformer.study.planning.plan import BASE
-from glassformer.study.reporting.wording import LEAK_FOUND, NOT_JUDGED, STEP_FOUND, number
+from glassformer.study.reporting.study_notes import EARLY
+from glassformer.study.reporting.wording import LEAK_FOUND, number, why_withheld
 from glassformer.study.several_studies import SetStudy, SeveralStudies, SizeStudy
 from glassformer.study.statistics.verdict import Verdict as StudyVerdict
 from glassformer.study.study import Study
@@ -64,13 +65,11 @@ FOOTER = "Made by Glassformer. How a verdict is made: docs/statistics.md."
 def write_report(study: Study | SeveralStudies, out: Path | str | None = None) -> Path:
     """Writes the page and, unless ``out`` is given, the Markdown beside it; returns the page's path."""
     directory = StudyDirectory(study.folder)
-    if isinstance(study, Study):
-        page = study_page(study)
-    elif isinstance(study, SizeStudy):
-        page = sizes_page(study)
+    if isinstance(study, SizeStudy | SetStudy):
+        page = sizes_page(study) if isinstance(study, SizeStudy) else sets_page(study)
     else:
-        assert isinstance(study, SetStudy)
-        page = sets_page(study)
+        assert isinstance(study, Study)
+        page = study_page(study)
     file = Path(out) if out is not None else directory.report_file
     write_atomically(file, render(page))
     if out is None:
@@ -82,7 +81,7 @@ def write_report(study: Study | SeveralStudies, out: Path | str | None = None) -
 def study_page(study: Study) -> Page:
     plan = study.plan
     about = [Paragraph(plan.about)] if plan.about else []
-    parts = (*((_verdicts, _differences) if plan.changes else ()), _tuning, _cost, _curves, _settings, _how_to_rerun)
+    parts = (*((_verdicts, differences) if plan.changes else ()), _tuning, _cost, _curves, _settings, _how_to_rerun)
     seeds = max(len(study.seed_values(name)) for name in plan.variants)
     base = plan.base if isinstance(plan.base, str) else "a recipe"
     return Page(
@@ -98,11 +97,11 @@ def sets_page(sets: SetStudy) -> Page:
         title=f"Study {sets.folder.resolve().name}",
         subtitle=f"{_changes(len(sets.verdicts))} on {len(sets.studies)} sets, {sets.metric.name} by set and over all",
         sections=[
-            *_overall(sets),
+            *overall(sets),
             *_differences_by_set(sets),
             *_table_by_set(sets),
             Heading("Each set"),
-            *_each(sets),
+            *each_in_short(sets),
             *_how_to_rerun_sets(sets),
         ],
         footer=FOOTER,
@@ -126,21 +125,19 @@ def _verdicts(study: Study) -> list[Block]:
         Paragraph("What else differs from the baseline, the worst first:"),
         Table(["change", "compared with", "baseline", "change's own"], differing),
     ]
+    early = [note for note in study.notes if note.startswith(EARLY)]
     return [
         Heading("Verdicts"),
+        *(Banner(note) for note in early),
         _verdict_list(study),
         *(beside if differing else []),
         *(Paragraph(one.sentence) for one in study.worth),
-        *(Paragraph(note) for note in study.notes),
+        *(Paragraph(note) for note in study.notes if note not in early),
     ]
 
 
 def _verdict_list(study: Study) -> Verdicts:
-    items = []
-    for one in study.verdicts:
-        before, after = one.around_name()
-        items.append(Verdict(one.variant, one.verdict, after, before))
-    return Verdicts(items)
+    return Verdicts([Verdict.of(one.variant, one.verdict, one.sentence) for one in study.verdicts])
 
 
 def _interval_row(label: str, one: StudyVerdict) -> IntervalRow:
@@ -190,7 +187,7 @@ def _cost_figure(study: Study) -> Figure | None:
 FIGURES = {"differences": _difference_figure, "values": _value_figure, "curves": _curve_figure, "cost": _cost_figure}
 
 
-def _differences(study: Study) -> list[Block]:
+def differences(study: Study) -> list[Block]:
     caption = (
         "Variant minus baseline, with 95 % intervals (corrected like p); every seed is a dot; the grey band is the margin."
     )
@@ -239,9 +236,9 @@ def cost_points(study: Study, key: str) -> list[CostPoint]:
 def _taint(study: Study) -> str | None:
     """The warning over the table if it shows leaking runs (``allow_leaks``)."""
     shown = {name: facts for name, facts in study.book.variants.items() if facts.leak is not None and study.finished(name)}
-    leaking = [name for name, facts in shown.items() if not facts.step_differs and not facts.unjudged]
-    others = {name: facts for name, facts in shown.items() if name not in leaking}
-    sentences = [f"{name}: {NOT_JUDGED if facts.unjudged else STEP_FOUND}." for name, facts in others.items()]
+    whys = {name: why_withheld(facts) for name, facts in shown.items()}
+    leaking = [name for name, why in whys.items() if why == LEAK_FOUND]
+    sentences = [f"{name}: {why}." for name, why in whys.items() if why != LEAK_FOUND]
     if leaking:
         what = f"{LEAK_FOUND}; these figures mean nothing and show what one would have believed."
         sentences.insert(0, f"{' and '.join(leaking)}: {what}")
@@ -262,8 +259,7 @@ def _curves(study: Study) -> list[Block]:
 
 def variant_curve(study: Study, name: str) -> Curve | None:
     """The judged metric of all finished seeds, at the steps they share; of training as well, where it was recorded."""
-    places = [study.directory.trial(result.trial) for result in study.finished(name)]
-    records = [MetricsLog(RunDirectory(place).metrics_file).read() for place in places]
+    records = [MetricsLog(one.run.metrics_file).read() for one in study.finished(name)]
     validation = _shared_points(records, study.metric.recorded)
     measured = _shared_points(records, TRAIN + study.metric.name)
     train = measured or _shared_points(records, study.metric.name)
@@ -279,14 +275,13 @@ def _shared_points(trials: list[list[dict[str, Any]]], key: str) -> Points | Non
 
 def _settings(study: Study) -> list[Block]:
     """The keys in which the variants' recipes differ."""
-    done = {name: runs[0].trial for name in study.plan.variants if (runs := study.finished(name))}
-    known = {name: flatten(RunDirectory(study.directory.trial(trial)).read_recipe()) for name, trial in done.items()}
+    known = {name: flatten(one.run.read_recipe()) for name in study.plan.variants for one in study.finished(name)[:1]}
     keys = dict.fromkeys(key for flat in known.values() for key in flat if key.split(".")[0] not in ("about", "result", "seed"))
     differing = [key for key in keys if len({repr(flat.get(key)) for flat in known.values()}) > 1]
     rows: list[list[Cell]] = [[name, *(_as_cell(flat.get(key)) for key in differing)] for name, flat in known.items()]
     facts: dict[str, Cell] = {
         "metric": f"{study.metric.name}, {study.metric.unit}",
-        "margin": study.plan.same_within,
+        "margin": f"{study.plan.same_within:g}",
         "looks": ", ".join(map(str, study.plan.all_looks)) + " seeds",
         "first seed": study.plan.first_seed,
         "design": "paired by seed"
@@ -305,8 +300,7 @@ def _as_cell(value: Any) -> Cell:
 
 
 def _how_to_rerun(study: Study) -> list[Block]:
-    done = study.finished(BASE)
-    environment = RunDirectory(study.directory.trial(done[0].trial)).read_environment() if done else {}
+    environment = next((one.environment for one in study.finished(BASE)), {})
     words = ["glassformer", "compare", str(study.directory.plan_file), *study.plugin_words(), "--out", f"{study.folder}-again"]
     command = shlex.join(words)
     data = environment.get("data", {})
@@ -323,8 +317,8 @@ def _how_to_rerun(study: Study) -> list[Block]:
 # -- several sets -----------------------------------------------------------------------------------------------------------
 
 
-def _overall(sets: SetStudy) -> list[Block]:
-    items = [Verdict(one.variant, one.verdict, one.sentence.removeprefix(one.variant).lstrip()) for one in sets.verdicts]
+def overall(sets: SetStudy) -> list[Block]:
+    items = [Verdict.of(one.variant, one.verdict, one.sentence) for one in sets.verdicts]
     about = (
         "The texts are treated as a random sample of texts, so the overall interval is for new texts, too (a t test over the "
         "texts' mean differences, each with the same weight)."
@@ -368,19 +362,18 @@ def _known(estimate: Estimate) -> Estimate | None:
     return None if estimate.value is None else estimate
 
 
-def _each(several: SeveralStudies) -> list[Block]:
-    """The verdicts of each study, folded."""
-    folds: list[Block] = []
-    for name, study in several.studies.items():
-        page = Paragraph(f"Its own page, with curves and costs: `glassformer report {shlex.quote(str(study.folder))}`.")
-        parts: list[Block] = [
-            _verdict_list(study),
-            Table(study.header(), study.cells()),
-            *(Paragraph(note) for note in study.notes),
-            page,
-        ]
-        folds.append(Fold(name, parts))
-    return folds
+def in_short(study: Study) -> list[Block]:
+    """Verdicts, table and notes."""
+    return [_verdict_list(study), Table(study.header(), study.cells()), *(Paragraph(note) for note in study.notes)]
+
+
+def each_in_short(several: SeveralStudies) -> list[Block]:
+    """Each study, folded."""
+    page = "Its own page, with curves and costs: `glassformer report {}`."
+    return [
+        Fold(name, [*in_short(study), Paragraph(page.format(shlex.quote(str(study.folder))))])
+        for name, study in several.studies.items()
+    ]
 
 
 def _how_to_rerun_sets(sets: SetStudy) -> list[Block]:
@@ -400,7 +393,7 @@ def _how_to_rerun_sets(sets: SetStudy) -> list[Block]:
 
 
 def sizes_page(sizes: SizeStudy) -> Page:
-    trends = [Verdict(one.variant, one.word, one.sentence) for one in sizes.trends]
+    trends = [Verdict.of(one.variant, one.word, one.sentence) for one in sizes.trends]
     rows: list[list[Cell]] = [list(row) for row in sizes.rows()]
     worth = [one.sentence for own in sizes.worth.values() for one in own]
     about = (
@@ -423,7 +416,7 @@ def sizes_page(sizes: SizeStudy) -> Page:
             Table(sizes.header(), rows),
             *(Paragraph(sentence) for sentence in worth),
             Heading("Each size"),
-            *_each(sizes),
+            *each_in_short(sizes),
         ],
         footer=FOOTER,
     )

@@ -20,12 +20,14 @@ from glassformer.study.statistics.corrections import Looks
 from glassformer.study.statistics.evidence import Evidence, Problem, Rate, Trials
 
 if TYPE_CHECKING:
+    from glassformer.study.planning.variant_facts import Facts
     from glassformer.study.statistics.verdict import Rules
 
 STEP_DIFFERS = "{it} trains by a step that differs from the plain step"
 LEAK_FOUND, STEP_FOUND = "a check found a leak", "the step that trains it differs from the plain step"
 NOT_JUDGED = "the checks could not judge it"
-"""Why the table has no figure of a variant."""
+LEAKS = {"in step": "in the step that trains it", "trained": "once it is trained"}
+"""Where a leak was found that the check of the untrained model missed."""
 _PROBLEMS = {
     Problem.LEAK: f"{{it}} sees what it has to predict ({LEAK_FOUND})",
     Problem.STEP_DIFFERS: STEP_DIFFERS,
@@ -56,10 +58,7 @@ def p_value(p: float) -> str:
 
 def listed(things: Sequence[object], one: str) -> str:
     """``seed 3``; ``seeds 3 and 5``; ``seeds 3, 5 and 7``."""
-    names = [str(thing) for thing in things]
-    if len(names) == 1:
-        return f"{one} {names[0]}"
-    return f"{one}s {', '.join(names[:-1])} and {names[-1]}"
+    return f"{one}{'s' * (len(things) > 1)} {joined([*map(str, things)])}"
 
 
 def headline(name: str, word: str, rest: str) -> str:
@@ -87,12 +86,12 @@ def invalid(
     problems = change.all_problems()
     only_leaks, only_differs = (set(problems.values()) == {what} for what in (Problem.LEAK, Problem.STEP_DIFFERS))
     found = problem(problems, labels, change.seeds, "it")
-    reason = why = NOT_JUDGED if only_leaks and change.unjudged else "unstable" if unstable else found
+    unjudged = change.leak_kind == "unjudged"
+    reason = why = NOT_JUDGED if only_leaks and unjudged else "unstable" if unstable else found
     if only_leaks and change.leak:
-        when = "" if evidence is not None else ", so it was not trained" if change.unjudged else " and was not trained"
-        if change.leaks_in_step or change.leaks_once_trained:
-            when = f" {leak_found(in_step=change.leaks_in_step)}"
-        why = f"{NOT_JUDGED if change.unjudged else 'it cheats'}{when}: {change.leak}"
+        when = "" if evidence is not None else ", so it was not trained" if unjudged else " and was not trained"
+        when = f" {LEAKS[change.leak_kind]}" if change.leak_kind in LEAKS else when
+        why = f"{NOT_JUDGED if unjudged else 'it cheats'}{when}: {change.leak}"
     elif only_differs and change.leak:
         why = f"{STEP_FOUND}: {change.leak}"
     elif unstable:
@@ -108,9 +107,9 @@ def invalid(
     return reason, headline(change.name, "invalid", why), apparent
 
 
-def leak_found(*, in_step: bool) -> str:
-    """Where a leak was found that the check of the untrained model missed: in the compiled step, or after training."""
-    return "in the step that trains it" if in_step else "once it is trained"
+def why_withheld(facts: Facts) -> str:
+    """Why the table has no figure of a variant that leaks."""
+    return STEP_FOUND if facts.step_differs else NOT_JUDGED if facts.leak_kind == "unjudged" else LEAK_FOUND
 
 
 def waiting(seeds: int, looks: Sequence[int]) -> str:
@@ -238,7 +237,7 @@ class Explanation:
             text += " The difference is significant, but smaller than the margin." if self._found else ""
         elif self.word in ("better", "worse"):
             clause = f", by more than {self._margin}" if self.evidence.beyond_margin else ""
-            margin = "" if self.evidence.beyond_margin else f"; {self._margin}"
+            margin = "" if self.evidence.beyond_margin else f"; perhaps less than {self._margin}"
             runs = f"in {e.seeds_better if self.word == 'better' else e.seeds - e.seeds_better} of {e.seeds} seeds"
             shown = interval_text(e.difference, metric=e.metric)
             text = f"{self.word}{clause}{self._with}: {measured} ({shown}{margin}), {runs}. {self._p_text()}."
@@ -265,7 +264,7 @@ class Explanation:
         """``p = 0.03, corrected for 3 changes and 4 looks``."""
         counts = {"changes": self.changes, "looks": len(self.looks.seeds), "studies": self.change.earlier.number}
         several = [f"{count} {what}" for what, count in counts.items() if count > 1]
-        corrected = f", corrected for {' and '.join(filter(None, [', '.join(several[:-1]), several[-1]]))}" if several else ""
+        corrected = f", corrected for {joined(several)}" if several else ""
         return f"p {p_value(self.evidence.p_corrected)}{corrected}"
 
     def _possible(self) -> str:

@@ -236,23 +236,7 @@ def resume_or_train(values: dict[str, Any], directory: RunDirectory) -> Run:
     recipe = Recipe.parse(values["recipe"])
     if values["store"]:
         provide_parent(recipe, directory, allow_leaks=values["allow_leaks"])
-    if values.get("processes", 1) > 1:
-        return _train_on_processes(values, recipe, directory)
-    return train(
-        recipe,
-        out=directory.root,
-        resume="or begin",
-        threads=1,
-        allow_leaks=values["allow_leaks"],
-        checked=_checked(values, trained=False),
-        planned_flops=values["planned_flops"],
-        measure=True,
-        watch=SILENT,
-    )
-
-
-def _train_on_processes(values: dict[str, Any], recipe: Recipe, directory: RunDirectory) -> Run:
-    """A trial on several processes, started by this one. Its error is a sentence only, so its state says if it diverged."""
+    several = values.get("processes", 1) > 1  # which this one starts; they check the model themselves
     try:
         return train(
             recipe,
@@ -260,13 +244,16 @@ def _train_on_processes(values: dict[str, Any], recipe: Recipe, directory: RunDi
             resume="or begin",
             threads=1,
             allow_leaks=values["allow_leaks"],
-            recheck=values["recheck"],
-            processes=values["processes"],
-            plugins=values["plugins"],
+            checked=None if several else _checked(values, trained=False),
+            recheck=values["recheck"] or not several,
+            planned_flops=values["planned_flops"],
+            measure=True,
+            processes=values["processes"] if several else None,
+            plugins=values["plugins"] if several else (),
             watch=SILENT,
         )
-    except GlassformerError as error:
-        if directory.exists() and directory.read_state()["status"] == "diverged":
+    except GlassformerError as error:  # of several processes it is a sentence only, so the state says if the run diverged
+        if several and directory.exists() and directory.read_state()["status"] == "diverged":
             raise Diverged(str(error)) from error
         raise
 

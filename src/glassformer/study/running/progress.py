@@ -70,7 +70,6 @@ class ProgressTracker:
     def __post_init__(self) -> None:
         self._begun = self.clock()
         self._work_before = 0.0
-        self._means: dict[str, float | None] = {}
 
     def begin(self, trials: Sequence[Trial], done: Mapping[str, bool]) -> None:
         """Adds trials; ``done``: those already finished, and whether they are usable."""
@@ -88,7 +87,6 @@ class ProgressTracker:
         self.running.pop(trial.label, None)
         self.ended[trial.label] = usable
         self.busy += seconds
-        self._means.pop(trial.variant, None)
         self.report()
 
     def report(self) -> None:
@@ -109,9 +107,7 @@ class ProgressTracker:
         own = [trial for trial in self.trials if trial.variant == name]
         ended = [self.ended[trial.label] for trial in own if trial.label in self.ended]
         running = tuple(shares[trial.label] for trial in own if trial.label in shares)
-        if name not in self._means:
-            self._means[name] = self.mean(name)
-        return VariantProgress(name, len(ended), ended.count(False), len(own), running, self._means[name], self.facts.get(name))
+        return VariantProgress(name, len(ended), ended.count(False), len(own), running, self.mean(name), self.facts.get(name))
 
     def _left(self, shares: Mapping[str, float], passed: float) -> float | None:
         """Seconds left at the rate of this session; trials of earlier sessions do not count."""

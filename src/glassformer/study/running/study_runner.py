@@ -18,19 +18,20 @@ import numpy as np
 
 from glassformer.foundation.errors import CheckFailed, GlassformerError, Interrupted, RunError
 from glassformer.foundation.plugins import loaded_plugins
-from glassformer.foundation.progress import Watcher, duration
+from glassformer.foundation.progress import duration
 from glassformer.recipe import Recipe
 from glassformer.run import Run
-from glassformer.runs.callbacks import Callback
+from glassformer.runs.callbacks import callbacks_of
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import REUSED, StudyDirectory
 from glassformer.study.history.attempts import record_earlier_studies, withdraw_attempts
 from glassformer.study.packed_trials import write_record
-from glassformer.study.planning.design import choose_design
+from glassformer.study.planning.design import choose_design, expected_power
 from glassformer.study.planning.plan import BASE, Resolve, StudyPlan, Trial
 from glassformer.study.planning.variant_data import differing_key, judge_of, prepared_facts
 from glassformer.study.planning.variant_facts import Facts, VariantBook, require_comparable
-from glassformer.study.reporting.wording import STEP_DIFFERS, leak_found
+from glassformer.study.reporting.wording import LEAKS, STEP_DIFFERS
+from glassformer.study.running.execution import Execution
 from glassformer.study.running.executors.base import Ended, Executor, Started, Task, refusal
 from glassformer.study.running.progress import ProgressTracker
 from glassformer.study.running.trial_results import TrialResult, metric_of, read_trial
@@ -53,34 +54,23 @@ class StudyRunner:
         directory: StudyDirectory,
         resolve: Resolve,
         executor: Callable[[], Executor],
-        *,
-        plugins: Sequence[Path | str],
-        watch: Watcher,
-        store: TrialStore | None = None,
-        baseline: str = "paired",
-        minutes: float | None = None,
-        callbacks: Sequence[Callback] = (),
-        processes: int = 1,
+        how: Execution,
     ) -> None:
-        """``store``: the cache of finished trials. ``baseline``: the design of a new study (paired, bank). ``minutes``: of the
-        clock; after them no further trial is started. ``processes``: of one trial."""
-        self.plan, self.directory, self.resolve, self.watch = plan, directory, resolve, watch
-        self.plugins = [str(Path(plugin).resolve()) for plugin in plugins]
-        self.baseline = baseline
+        self.plan, self.directory, self.resolve, self.how, self.watch = plan, directory, resolve, how, how.watch
+        self.plugins = [str(Path(plugin).resolve()) for plugin in how.plugins]
         self.facts: dict[str, Facts] = {}
         self._point_facts: dict[tuple[str, int], Facts] = {}
         """Of tuning points that make another model than their variant's, by variant and number of the point."""
         self.failures: dict[tuple[str, int], str] = {}
-        self.callbacks, self.processes = callbacks, processes
+        self.callbacks = callbacks_of(how.callbacks)
         self._make_executor = executor
         self._executor: Executor | None = None
-        if "time" in plan.equal:  # stored runs were timed on another day
-            store = None
-        self._store = None if store is None else StudyStore(store, plan, directory, self.facts, self._recipe_of, watch)
+        store = how.store and "time" not in plan.equal  # stored runs were timed on another day
+        self._store = StudyStore(TrialStore(), plan, directory, self.facts, self._recipe_of, how.watch) if store else None
         self._stop, self._in_ledger = StopSignal(), False
         self._done: dict[str, TrialResult] = {}
         self._seconds_spent = 0.0
-        self._ends = None if minutes is None else time.monotonic() + 60.0 * minutes
+        self._ends = None if how.minutes is None else time.monotonic() + 60.0 * how.minutes
         self._longest = 0.0  # seconds of the longest trial of this session
 
     def run(self) -> Study:
@@ -186,19 +176,19 @@ class StudyRunner:
 
     def _choose_design(self) -> None:
         """Paired, or against stored runs of the baseline: chosen once, before the first trial, and written into the plan."""
-        store, recipe = self._store, self._recipe(BASE)
+        stored, metric = self._store.baseline_runs(self._recipe(BASE)) if self._store else {}, self.plan.judged
+        said = ""
         if not self.directory.begun():
-            stored = store.seeds(BASE, recipe) if store else []
-            unusable = store.unusable(stored, recipe) if store else []
-            self.plan, why = choose_design(self.plan, stored, self.baseline, unusable)
+            bad = [seed for seed, one in stored.items() if one.problem is not None]
+            wanted = "paired" if self.plan.confirms is not None else self.how.baseline
+            self.plan, said = choose_design(self.plan, [*stored], wanted, bad)
             self.directory.write_design(self.plan)
-            if why:
-                self.watch.say(why)
-        if store is not None:
-            store.plan = self.plan
-            expected_power = store.expected_power(recipe)
-            if expected_power:
-                self.watch.say(expected_power)
+        if self._store is not None:
+            self._store.plan = self.plan
+        units = [one.units for one in stored.values() if one.units is not None and metric.name in one.units]
+        power = expected_power(self.plan, np.array([metric_of(one, metric) for one in units]))
+        for sentence in filter(None, (said, power)):
+            self.watch.say(sentence)
 
     def _register_in_ledger(self) -> None:
         """Enters the study in the ledger, and reports earlier studies of the same changes, before anything is trained."""
@@ -292,7 +282,7 @@ class StudyRunner:
         if self.plan.budget_hours is None or seeds == self.plan.all_looks[0]:
             return True
         results = [self._read(trial) for trial in trials]
-        done = [self._seconds(result) for result in results if result.done]
+        done = [result.logged.get("seconds", 0.0) for result in results if result.done]
         to_train = [one for one in results if not one.done and not (self._store and self._store.contains(one.trial))]
         cost = len(to_train) * sum(done) / max(1, len(done))
         left = 3600.0 * self.plan.budget_hours - self._spent_before()
@@ -316,18 +306,10 @@ class StudyRunner:
         if self.plan.budget_hours is None:
             return 0.0
         trained_here = [one for one in self._all_trials() if not (self.directory.trial(one) / REUSED).is_file()]
-        return sum(self._seconds(self._read(one)) for one in trained_here)
+        return sum(self._read(one).logged.get("seconds", 0.0) for one in trained_here)
 
     def _all_trials(self) -> list[Trial]:
         return [*self.plan.tuning_trials(self._adapted()), *self.plan.trials(adapted=self._adapted())]
-
-    def _seconds(self, result: TrialResult) -> float:
-        """How long a trial took, from its own step count and batch size, which may be tuned."""
-        if not result.tokens_per_second or result.evaluation is None or result.evaluation.step is None:
-            return 0.0
-        recipe = self._recipe_of(result.trial)
-        tokens = result.evaluation.step * recipe["training"]["batch_size"] * recipe["model"]["context"]
-        return float(tokens / result.tokens_per_second)
 
     def _read(self, trial: Trial, *, repair: bool = False) -> TrialResult:
         """The trial's result from its folder; with ``repair`` a damaged folder is moved aside, so that the trial runs again."""
@@ -435,7 +417,7 @@ class StudyRunner:
             "check_trained": self.plan.checks_trained(trial),
             "store": self._store is not None,
             "planned_flops": planned,
-            "processes": self.processes,
+            "processes": self.how.processes,
             "travels": self.directory.mark_for_nodes() if self._get_executor().travels else None,
         }
         return Task("trial", trial.label, values)
@@ -487,7 +469,8 @@ class StudyRunner:
             cancelled = self._executor.withdraw(unless=lambda task: task.label not in labels)
             if cancelled:
                 several = "1 trial" if len(cancelled) == 1 else f"{len(cancelled)} trials"
-                what = STEP_DIFFERS.format(it=variant) if differs else f"{variant} leaks {leak_found(in_step=in_step)}"
+                what = f"{variant} leaks {LEAKS['in step' if in_step else 'trained']}"
+                what = STEP_DIFFERS.format(it=variant) if differs else what
                 self.watch.say(f"{what}: {several} not started.")
 
     def _cancel_changes(self, trial: Trial) -> None:

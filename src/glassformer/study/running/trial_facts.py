@@ -14,10 +14,10 @@ import torch
 
 from glassformer.assembly import tools_for
 from glassformer.data.token_files import TokenSplit
-from glassformer.evaluation.token_losses import MAX_LOGITS, evaluating, token_losses
+from glassformer.evaluation.token_losses import MAX_LOGITS, token_losses
 from glassformer.foundation.errors import CheckFailed
 from glassformer.foundation.runtime import choose_device
-from glassformer.model.network import Network
+from glassformer.model.network import Network, evaluating
 from glassformer.objectives.base import ObjectiveConfig
 from glassformer.run import Run
 from glassformer.study.planning.conditions import FACTS

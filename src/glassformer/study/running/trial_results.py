@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal
@@ -24,11 +24,14 @@ from glassformer.study.planning.plan import VALIDATION_SPLIT, Trial
 from glassformer.study.statistics.evidence import Problem, Trials
 
 Status = Literal["finished", "diverged", "failed", "pending"]
+LOGGED = ("seconds", "tokens_per_second", "tokens", "peak_bytes", "flops_growth", "moved")
+"""Seconds of training; tokens of all batches that were drawn; the most that a measured step stored at once; FLOPs per token of
+later steps in those of the second one; watched steps in which something but the optimizer changed the weights."""
 
 
 @dataclass(frozen=True)
 class TrialResult:
-    """One trial as read from its folder. ``units`` (by metric) and the fields after it are None unless it is finished."""
+    """One trial as read from its folder. ``units`` (by metric) and the fields after it are empty unless it is finished."""
 
     trial: Trial
     status: Status
@@ -36,20 +39,20 @@ class TrialResult:
     problem: Problem | None = None
     units: Mapping[str, Units] | None = None
     evaluation: Evaluation | None = None
-    tokens_per_second: float | None = None
-    tokens: int | None = None
-    """Of all batches that it drew."""
-    peak_bytes: int | None = None
-    """The most that a measured step stored at once."""
-    flops_growth: float | None = None
-    """FLOPs per token of its later steps, in those of its second one."""
-    moved: int | None = None
-    """Watched steps in which something but the optimizer changed the weights."""
+    run: RunDirectory = field(default_factory=lambda: RunDirectory(Path()))
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    logged: Mapping[str, float] = field(default_factory=dict)
+    """The last values of ``LOGGED`` that its metrics have."""
 
     @property
     def done(self) -> bool:
         """Evaluated, or diverged, which it would do again."""
         return self.status in ("finished", "diverged")
+
+    @property
+    def step(self) -> int | None:
+        """The step it ended at."""
+        return None if self.evaluation is None else self.evaluation.step
 
 
 def read_trial(
@@ -83,7 +86,7 @@ def _read(
     differing = same_recipe(run.read_recipe()) if same_recipe is not None else None
     if differing is not None:
         raise RunError(f"it holds the run of another recipe ({differing} differs).", reason="other-recipe")
-    run.read_environment("threads")
+    environment = run.read_environment("threads")
     state = run.read_state()
     records = MetricsLog(run.metrics_file).read()
     status = state["status"]
@@ -97,20 +100,9 @@ def _read(
         return TrialResult(trial, "pending")
     evaluation = Evaluation.read(file)
     _verify_consistent(evaluation, file)
-    rates = [record["tokens_per_second"] for record in records if "tokens_per_second" in record]
-    return TrialResult(
-        trial,
-        "finished",
-        "",
-        problem_of(evaluation, records, metric),
-        evaluation.units,
-        evaluation,
-        float(rates[-1]) if rates else None,
-        *(
-            next((one[key] for one in reversed(records) if key in one), None)
-            for key in ("tokens", "peak_bytes", "flops_growth", "moved")
-        ),
-    )
+    logged = {key: record[key] for record in records for key in LOGGED if key in record}
+    problem = problem_of(evaluation, records, metric)
+    return TrialResult(trial, "finished", "", problem, evaluation.units, evaluation, run, environment, logged)
 
 
 def _verify_consistent(evaluation: Evaluation, file: Path) -> None:

@@ -10,10 +10,9 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, final
-
-import numpy as np
 
 from glassformer.data.disk_cache import cache_folder, cached_folder
 from glassformer.foundation.config import fingerprint
@@ -24,10 +23,9 @@ from glassformer.foundation.progress import Watcher
 from glassformer.foundation.registry import unrecorded_parts
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import REUSED, StudyDirectory
-from glassformer.study.planning.design import bank_seeds, expected_power, run_noise
 from glassformer.study.planning.plan import BASE, FIRST_TUNING_SEED, StudyPlan, Trial, recipe_fingerprint
 from glassformer.study.planning.variant_facts import Facts
-from glassformer.study.running.trial_results import TrialResult, metric_of, read_trial
+from glassformer.study.running.trial_results import TrialResult, read_trial
 from glassformer.study.statistics.evidence import Problem
 
 AREA = "trials"
@@ -181,7 +179,7 @@ class TrialStore:
 
 @final
 class StudyStore:
-    """The trial store as one study uses it: reuses stored trials, saves its own, estimates noise from stored baseline runs.
+    """The trial store as one study uses it: reuses stored trials, saves its own, reads stored baseline runs.
 
     A check of one trained model holds for all its seeds: trials of a leaking variant are never stored, and the seed that a
     study checks after training is reused only if some seed of it passed that check.
@@ -218,25 +216,15 @@ class StudyStore:
         machine = {**facts.machine, "pretrained": dict(weights)} if facts.machine and weights else facts.machine
         return trial_key(recipe, data=facts.data, plugins=loaded_plugins(), machine=machine)
 
-    def seeds(self, variant: str, recipe: Mapping[str, Any]) -> list[int]:
-        """The seeds with a stored trial of this recipe."""
-        key = self.key(variant, recipe)
-        return [] if key is None else self.store.seeds(key)
-
-    def unusable(self, seeds: Sequence[int], recipe: Mapping[str, Any]) -> list[int]:
-        """Of these seeds of the baseline those whose stored run cannot be used."""
-        key = self.key(BASE, recipe)
-        if key is None:
-            return []
-        return [seed for seed in bank_seeds(seeds, self.plan) if self._stored(key, seed).problem is not None]
-
-    def _stored(self, key: str, seed: int) -> TrialResult:
-        """The result of a stored baseline run; one that cannot be read counts as pending."""
-        trial = Trial(BASE, seed, {}, "")
-        try:
-            return read_trial(self.store.path(key, seed), trial, self.plan.judged, self.plan.split)
-        except RunError:
-            return TrialResult(trial, "pending")
+    def baseline_runs(self, recipe: Mapping[str, Any]) -> dict[int, TrialResult]:
+        """By seed the stored runs of the baseline, without those of tuning; one that cannot be read counts as pending."""
+        key, found = self.key(BASE, recipe), {}
+        for seed in () if key is None else self.store.seeds(key):
+            if seed < FIRST_TUNING_SEED:
+                found[seed] = TrialResult(trial := Trial(BASE, seed, {}, ""), "pending")
+                with suppress(RunError):
+                    found[seed] = read_trial(self.store.path(str(key), seed), trial, self.plan.judged, self.plan.split)
+        return found
 
     def reuse(self, trials: Sequence[Trial]) -> list[Trial]:
         """Copies stored trials into this study's folder; returns those of ``trials`` that were found."""
@@ -280,17 +268,6 @@ class StudyStore:
         """Whether a trial would be reused rather than trained."""
         key = self.key(trial.variant, self.recipe_of(trial))
         return key is not None and self.store.contains(key, trial.seed)
-
-    def expected_power(self, recipe: Mapping[str, Any]) -> str | None:
-        """The power of this study in the metric's unit, from the noise of stored baseline runs; None without enough."""
-        key = self.key(BASE, recipe)
-        if key is None:
-            return None
-        metric = self.plan.judged
-        every = [self._stored(key, seed).units for seed in self.store.seeds(key) if seed < FIRST_TUNING_SEED]
-        values = [metric_of(units, metric) for units in every if units is not None and metric.name in units]
-        noise = run_noise(np.array(values))
-        return None if noise is None else expected_power(self.plan, noise, len(values))
 
 
 def _copy_or_link(source: Path, target: Path) -> None:

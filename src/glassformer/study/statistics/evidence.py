@@ -19,7 +19,7 @@ from glassformer.foundation.distributions import Floats, t_two_sided
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import Metric
 from glassformer.study.history.ledger import Earlier
-from glassformer.study.planning.conditions import Condition
+from glassformer.study.planning.conditions import Condition, LeakKind
 from glassformer.study.planning.power import SeedsNeeded, documents_wanted, seeds_needed
 from glassformer.study.statistics.two_way import TwoWayEffects, upper_bound
 
@@ -68,12 +68,8 @@ class Trials:
     """What else differs from the baseline."""
     unequal: str = ""
     """What differs though the plan demands that it is equal."""
-    unjudged: bool = False
-    """``leak`` says which laws could not be judged; none is known to be broken."""
-    leaks_once_trained: bool = False
-    """The untrained model passed its check; the leak was found in a trained one."""
-    leaks_in_step: bool = False
-    """The model passed its check; the leak was found in its compiled or captured step, before training."""
+    leak_kind: LeakKind = ""
+    """*unjudged*: ``leak`` says which laws could not be judged; none is known to be broken."""
 
     @property
     def seeds(self) -> int:

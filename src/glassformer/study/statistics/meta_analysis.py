@@ -41,15 +41,7 @@ class Overall:
     by_set: Mapping[str, str]
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "variant": self.variant,
-            "verdict": self.verdict,
-            "sentence": self.sentence,
-            "difference": self.difference.to_dict(),
-            "p": self.p,
-            "p_corrected": self.p_corrected,
-            "by_set": dict(self.by_set),
-        }
+        return {**vars(self), "difference": self.difference.to_dict(), "by_set": dict(self.by_set)}
 
 
 def over_sets(

@@ -217,14 +217,7 @@ class PowerLaw:
         return self.p_of_fit is not None and self.p_of_fit > ALPHA
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "variant": self.variant,
-            "exponent": self.exponent.to_dict(),
-            "floor": self.floor,
-            "scale": self.scale,
-            "p_of_fit": self.p_of_fit,
-            "fits": self.fits,
-        }
+        return {**vars(self), "exponent": self.exponent.to_dict(), "fits": self.fits}
 
 
 def power_law(variant: str, parameters: Sequence[int], values: Sequence[Floats], confidence: float = 0.95) -> PowerLaw:

@@ -198,9 +198,7 @@ class _Family:
             return self._invalid(change)
         if judged is None:
             run = min(change.seeds, self.base.seeds) if self.rules.by_pairs else change.seeds
-            waiting = wording.waiting(run, self.rules.looks)
-            headline = wording.headline(change.name, "not decided", waiting)
-            return Verdict(change.name, "not decided", waiting, headline, exploratory=change.exploratory, seeds_run=run)
+            return self._without_numbers(change, "not decided", wording.waiting(run, self.rules.looks), run)
         looks = self._looks(change)
         conditions = tuple(worst_first(change.conditions, better=self.rules.metric.better(judged.effects.mean)))
         told = wording.Explanation(replace(change, conditions=conditions), judged, looks, len(self.changes), self.rules)
@@ -217,6 +215,10 @@ class _Family:
             analyses=tuple(looks.spent(judged.look + 1)) if judged.seeds >= FEWEST_SEEDS else (),
         )
 
+    def _without_numbers(self, change: Trials, word: Word, reason: str, seeds: int) -> Verdict:
+        headline = wording.headline(change.name, word, reason)
+        return Verdict(change.name, word, reason, headline, exploratory=change.exploratory, seeds_run=seeds)
+
     def _invalid(self, change: Trials) -> Verdict:
         """Row 1. Of a leaking variant that was trained anyway, the sentence adds the apparent difference.
 
@@ -228,16 +230,7 @@ class _Family:
         if base.all_problems() and not failed > base_failed and Problem.LEAK not in problems.values():
             reason = wording.problem(base.all_problems(), self.base_labels, base.seeds, "the baseline")
             seeds_failed = tuple(self.base_labels[position] for position in base.all_problems())
-            headline = wording.headline(change.name, "invalid", reason)
-            return Verdict(
-                change.name,
-                "invalid",
-                reason,
-                headline,
-                exploratory=change.exploratory,
-                failed_seeds=seeds_failed,
-                seeds_run=seeds,
-            )
+            return replace(self._without_numbers(change, "invalid", reason, seeds), failed_seeds=seeds_failed)
         measured = seeds > 1 and np.isfinite(change.values[:seeds]).all() and np.isfinite(base.values[:seeds]).all()
         evidence = self._evidence(change, seeds) if measured else None
         own = Rate(len(change.unstable()) + failed, change.seeds + runs)
@@ -319,12 +312,6 @@ class Verdict:
     def difference(self) -> Estimate:
         """Of the judged metric, variant minus baseline, with its interval."""
         return self.evidence.difference if self.evidence else Estimate(None, reason=self.reason)
-
-    def around_name(self) -> tuple[str, str]:
-        """The sentence before and after the variant's name, for a renderer that formats the name itself."""
-        marked = self.sentence.startswith(f"{wording.EXPLORATORY} {self.variant} ")
-        before = wording.EXPLORATORY if marked else ""
-        return before, self.sentence.removeprefix(before).lstrip().removeprefix(self.variant).lstrip()
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form, as ``compare --json`` and the study's files have it."""

@@ -6,15 +6,15 @@ from typing import final
 
 from pydantic import Field
 
-from glassformer.training.slots import SCHEDULES, ScheduleConfig, warm_up
+from glassformer.training.slots import SCHEDULES, WarmUpConfig
 
 
 @SCHEDULES.variant("constant")
 @final
-class ConstantConfig(ScheduleConfig):
+class ConstantConfig(WarmUpConfig):
     """A linear warm-up, then the same rate to the end."""
 
     warmup: int = Field(default=0, ge=0)
 
-    def lr_multiplier(self, step: int, steps: int) -> float:
-        return warm_up(step, self.warmup) if step < self.warmup else 1.0
+    def after_warm_up(self, step: int, warmup: int, steps: int) -> float:
+        return 1.0

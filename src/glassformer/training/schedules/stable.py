@@ -6,22 +6,18 @@ from typing import final
 
 from pydantic import Field
 
-from glassformer.training.slots import SCHEDULES, ScheduleConfig, warm_up, warm_up_length
+from glassformer.training.slots import SCHEDULES, WarmUpConfig
 
 
 @SCHEDULES.variant("warmup-stable-decay")
 @final
-class StableConfig(ScheduleConfig):
+class StableConfig(WarmUpConfig):
     """A warm-up, a constant rate, then a straight line down over the last ``decay`` of the run (Hu et al. 2024)."""
 
-    warmup: int | None = Field(default=None, ge=0)
     decay: float = Field(default=0.2, ge=0, le=1)
     final: float = Field(default=0.0, ge=0, le=1)
 
-    def lr_multiplier(self, step: int, steps: int) -> float:
-        warmup = warm_up_length(self.warmup, steps)
-        if step < warmup:
-            return warm_up(step, warmup)
+    def after_warm_up(self, step: int, warmup: int, steps: int) -> float:
         falling = self.decay * steps
         done = max(0.0, step - (steps - falling)) / max(1.0, falling)
         return 1 + (self.final - 1) * min(1.0, done)

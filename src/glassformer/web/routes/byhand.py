@@ -4,34 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
-
 from glassformer.foundation.errors import UsageError
-from glassformer.web.app_state import state_of
+from glassformer.web.app_state import AppState, json_route
 from glassformer.web.page_json import picture_address
-from glassformer.web.replies import body, reply
 
 
-async def catalogue(request: Request) -> Response:
+def catalogue(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """What ``glassformer byhand --json`` lists."""
+    from glassformer.byhand.request import catalogue
 
-    def read() -> dict[str, Any]:
-        from glassformer.byhand.request import catalogue
-
-        return catalogue()
-
-    return reply(await state_of(request).worker.do(read))
+    return catalogue()
 
 
-async def plane(request: Request) -> Response:
+def plane(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """For each query (one per head): scores, softmax weights, output, and the argmax output; and the mean over heads."""
-    values = await body(request)
-    return reply(await state_of(request).worker.do(lambda: attention_in_the_plane(values)))
-
-
-def attention_in_the_plane(values: dict[str, Any]) -> dict[str, Any]:
     import numpy as np
     import torch
 
@@ -66,32 +52,22 @@ def attention_in_the_plane(values: dict[str, Any]) -> dict[str, Any]:
     return {"heads": heads, "mean": both}
 
 
-async def solve(request: Request) -> Response:
+def solve(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     """The answer of ``glassformer byhand``: its JSON, its text, its picture."""
     from glassformer.byhand.problem import is_file_name
+    from glassformer.byhand.request import answer
 
-    values = await body(request)
     for name in ("keys", "values", "query", "logits"):
         text = values.get(name)
         if isinstance(text, str) and text != "worked" and (":" in text or "/" in text or is_file_name(text)):
             raise UsageError(f"{name}={text!r}: the page reads no files; give rows of numbers.")
-
-    def answer() -> dict[str, Any]:
-        from glassformer.byhand.request import answer
-
-        result = answer(values)
-        return {
-            "title": result.title,
-            "text": result.text,
-            "result": result.to_dict(),
-            "picture": picture_address(result.figure()),
-        }
-
-    return reply(await state_of(request).worker.do(answer))
+    result = answer(values)
+    picture = picture_address(result.figure())
+    return {"title": result.title, "text": result.text, "result": result.to_dict(), "picture": picture}
 
 
 ROUTES = [
-    Route("/api/byhand", catalogue, methods=["GET"]),
-    Route("/api/byhand/plane", plane, methods=["POST"]),
-    Route("/api/byhand/solve", solve, methods=["POST"]),
+    json_route("GET", "/api/byhand", catalogue, worker=True),
+    json_route("POST", "/api/byhand/plane", plane, worker=True),
+    json_route("POST", "/api/byhand/solve", solve, worker=True),
 ]

@@ -24,7 +24,7 @@ from glassformer.foundation.registry import Slot
 from glassformer.runs.overview import progress_of
 from glassformer.web.app_state import AppState, json_route, state_of
 from glassformer.web.processes import stop_run
-from glassformer.web.replies import reply, text_of
+from glassformer.web.replies import received, reply, text_of
 
 HIDDEN = ("about", "result")
 """Keys of a recipe that the form does not show."""
@@ -177,14 +177,7 @@ async def upload(request: Request) -> Response:
     endings = re.search(r"(\.[A-Za-z0-9]+){1,2}$", name)  # of .csv.gz both
     if endings is None or not name.lower().endswith(ENDINGS):
         raise UsageError(f"{name} is no text to train on: its name must end in one of {', '.join(ENDINGS)}.", reason="no-text")
-    parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > LARGEST_TEXT:
-            most = LARGEST_TEXT >> 20
-            raise UsageError(f"{name} is larger than {most} MiB; give its path on this machine instead.", reason="too-large")
-        parts.append(part)
-    content = b"".join(parts)
+    content = await received(request, LARGEST_TEXT, f"; give the path of {name} on this machine instead")
 
     def write() -> str:
         stem = re.sub(r"[^A-Za-z0-9._-]+", "-", name[: endings.start()]).strip("-._")[:80] or "text"

@@ -137,7 +137,7 @@ def test_it_serves_until_a_stop() -> None:
 
 def test_the_end_of_the_stream_is_seen_while_a_task_runs() -> None:
     gone = threading.Event()
-    tasks = listen(io.StringIO(json.dumps(UNKNOWN_TASK.to_dict()) + "\n"), gone.set)
+    tasks = listen(io.StringIO(json.dumps(vars(UNKNOWN_TASK)) + "\n"), gone.set)
     assert gone.wait(timeout=300)
     assert tasks.get(timeout=300) == UNKNOWN_TASK
 
@@ -156,7 +156,7 @@ def worker():
 
 def test_a_real_one_answers_and_dies_with_its_driver(worker) -> None:
     assert "ready" in json.loads(worker.stdout.readline())
-    worker.stdin.write(json.dumps(UNKNOWN_TASK.to_dict()) + "\n")
+    worker.stdin.write(json.dumps(vars(UNKNOWN_TASK)) + "\n")
     worker.stdin.flush()
     answer = json.loads(worker.stdout.readline())
     assert answer["status"] == "failed"

@@ -23,13 +23,6 @@ class Task:
     label: str
     values: dict[str, Any] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "label": self.label, "values": self.values}
-
-    @classmethod
-    def from_dict(cls, document: dict[str, Any]) -> Task:
-        return cls(document["kind"], document["label"], document["values"])
-
 
 @dataclass(frozen=True)
 class Started:

@@ -197,7 +197,7 @@ class _Worker:
         assert self.process.stdin is not None
         self.task = task
         with suppress(BrokenPipeError):  # it has just ended; the thread that reads from it will say so
-            self.process.stdin.write(json.dumps(task.to_dict()) + "\n")
+            self.process.stdin.write(json.dumps(vars(task)) + "\n")
             self.process.stdin.flush()
 
     def end(self) -> None:
@@ -231,7 +231,7 @@ def listen(stream: IO[str], at_the_end: Callable[[], Any]) -> queue.Queue[Task]:
 
     def read() -> None:
         for line in stream:
-            tasks.put(Task.from_dict(json.loads(line)))
+            tasks.put(Task(**json.loads(line)))
         at_the_end()
 
     threading.Thread(target=read, daemon=True).start()

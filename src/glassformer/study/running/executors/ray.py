@@ -84,7 +84,7 @@ class RayExecutor(Executor):
             while self._waiting and len(self._running) < self._slots():
                 task = self._waiting.popleft()
                 share = math.floor((self._share or 0.0) / SMALLEST_SHARE + 1e-9) * SMALLEST_SHARE
-                self._running[self._perform.options(num_gpus=share).remote(task.to_dict())] = task
+                self._running[self._perform.options(num_gpus=share).remote(vars(task))] = task
                 yield Started(task)
             ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=POLL_SECONDS)
             if not ready:
@@ -120,7 +120,7 @@ def _perform(task: dict[str, Any]) -> dict[str, Any]:
     os.environ |= ONE_THREAD  # torch reads it when it is imported
     from glassformer.study.running.perform_task import perform
 
-    return perform(Task.from_dict(task), own_process=True)
+    return perform(Task(**task), own_process=True)
 
 
 def _free_gpu_bytes() -> int:

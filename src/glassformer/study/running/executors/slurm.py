@@ -154,7 +154,7 @@ class SlurmExecutor(Executor):
             file, started, answer = self._files(task)
             for old in (started, answer):
                 old.unlink(missing_ok=True)
-            write_json(file, task.to_dict())
+            write_json(file, vars(task))
         try:
             jobs = self._submit.map_array(TrialJob(), [[str(file) for file in self._files(task)] for task in tasks])
         except self._refusal as error:
@@ -232,7 +232,7 @@ class TrialJob:
         from glassformer.study.running.perform_task import perform
 
         started.touch()
-        write_json(answer, perform(Task.from_dict(read_json(task)), own_process=True))
+        write_json(answer, perform(Task(**read_json(task)), own_process=True))
 
     def checkpoint(self, files: Sequence[str]) -> Any:
         from submitit.helpers import DelayedSubmission
