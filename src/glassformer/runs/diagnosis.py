@@ -386,12 +386,13 @@ def _overfitting(
             step=since,
         )
     kept = metric.best(found) if found else since
+    best_by = "The" if kept == since else f"By {metric.name} the"
     return Finding(
         "overfitting",
         f"It has overfitted since step {since:,}.",
         f"{sign}.",
-        f"The best checkpoint is that of step {kept:,} (`--checkpoint best`, if the recipe has checkpoint.best: true). Train "
-        "shorter, on more text, with model.dropout, or a smaller model.",
+        f"{best_by} best checkpoint is that of step {kept:,} (`--checkpoint best`, if the recipe has checkpoint.best: true). "
+        "Train shorter, on more text, with model.dropout, or a smaller model.",
         step=since,
     )
 
