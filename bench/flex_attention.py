@@ -1,6 +1,7 @@
 """Where FlexAttention would pay: window, soft-cap and documents compiled, by our fused path, by the equations.
 
     python bench/flex_attention.py               # on a GPU: milliseconds of a forward and backward pass in bf16
+                                                 # without one: of a forward pass in float32, one thread (there is no backward)
     python bench/flex_attention.py --check-only  # anywhere: that FlexAttention (not compiled) computes what our reference does
 
 Our paths are those of model/softmax_mixer.py: a window or documents are a mask for scaled_dot_product_attention; a soft-cap has
@@ -112,6 +113,28 @@ def measured(case: str, length: int, rows: int) -> str:
     return f"| {case} | {length} | {shown} | {seconds:.0f} |"
 
 
+def on_the_processor(case: str, length: int) -> str:
+    """A row of the table, of a forward pass: FlexAttention has no backward pass on a processor."""
+    torch.set_num_threads(1)
+    inputs = [tensor.detach() for tensor in tensors(1, length, "cpu", torch.float32)]
+    paths = ("equations", "flex") if "softcap" in case else ("equations", "fused", "flex")
+    runs = {path: computed(case, path, *inputs, torch.compile(flex_attention, dynamic=False)) for path in paths}
+    times: dict[str, float] = {}
+    with torch.no_grad():
+        began = time.perf_counter()  # a compiler of C++ works in a process of its own
+        runs["flex"]()
+        seconds = time.perf_counter() - began
+        for path, run in runs.items():
+            turns = []
+            for _ in range(5):
+                began = time.process_time()
+                run()
+                turns.append(time.process_time() - began)
+            times[path] = min(turns) * 1e3
+    shown = " | ".join(f"{times[path]:.1f}" if path in times else "-" for path in ("equations", "fused", "flex"))
+    return f"| {case} | {length} | {shown} | {seconds:.0f} |"
+
+
 def share(together: dict[str, Any]) -> None:
     TOGETHER.update(together)
 
@@ -134,6 +157,10 @@ def main() -> None:
     if only:
         return
     print("| case | length | equations, ms | fused, ms | flex, ms | compiling flex, s |\n|---|---|---|---|---|---|")
+    if not torch.cuda.is_available():
+        for case in CASES:
+            print(on_the_processor(case, 2048), flush=True)
+        return
     spawn, rows = (
         multiprocessing.get_context("spawn"),
         [(case, *size) for case in CASES for size in ((4096, 4), (1024, 16), (256, 64))],

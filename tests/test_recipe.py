@@ -23,6 +23,7 @@ from glassformer.recipe import (
     recipe_values,
     with_files_found,
 )
+from glassformer.runs.directory import RunDirectory
 
 SMALLEST = {"data": {"set": "docstrings"}, "training": {"steps": 5}}
 
@@ -105,6 +106,17 @@ def test_descriptions_are_no_part_of_the_fingerprint(tiny) -> None:
     assert load_recipe(tiny, {"model.width": 16}).fingerprint != first.fingerprint
     assert load_recipe(tiny, {"seed": 4}).fingerprint != first.fingerprint
     assert load_recipe(tiny, {"model.norm": {"kind": "layer"}}).fingerprint == first.fingerprint  # the default, spelt out
+
+
+def test_a_run_that_goes_on_keeps_what_it_is(tiny, tmp_path) -> None:
+    """Its file is called as that of every run, so its name would say nothing."""
+    run = RunDirectory(tmp_path / "mine")
+    for about, then in (
+        ("tiny with model.width=16.", "tiny with model.width=16, training.steps=9."),
+        ("A small model with positions.", "mine with training.steps=9."),
+    ):
+        run.write_recipe({**tiny, "about": about})
+        assert load_recipe(run.recipe_file, {"training.steps": 9}).about == then
 
 
 def test_a_name_a_file_or_the_nearest(tmp_path, monkeypatch) -> None:

@@ -54,7 +54,7 @@ from glassformer.foundation.errors import (
     did_you_mean,
 )
 from glassformer.foundation.files import code_sha256
-from glassformer.foundation.metrics import COLLAPSED_TO, TRAIN, VALIDATION
+from glassformer.foundation.metrics import COLLAPSED_TO, SOURCE_GAIN, TRAIN, VALIDATION
 from glassformer.foundation.plugins import changed_plugins, fault_in_plugin, load_plugins, loaded_plugins, plugin_checksums
 from glassformer.foundation.process_rank import place_of
 from glassformer.foundation.progress import SILENT, Watcher, usual_watcher
@@ -814,8 +814,8 @@ def _validation(
             found = {**found, chosen: math.nan if value is None else value}
         sample = recipe.objective.training_sample(data.split("train"), recipe.objective.num_units(items, tools))
         trained = {} if sample is None else recipe.objective.validation_metrics(network, sample, tools)
-    trained.pop(COLLAPSED_TO, None)
-    return {VALIDATION + name: value for name, value in found.items()} | {TRAIN + name: one for name, one in trained.items()}
+    shown = {TRAIN + name: one for name, one in trained.items() if name not in (COLLAPSED_TO, SOURCE_GAIN)}
+    return {VALIDATION + name: value for name, value in found.items()} | shown
 
 
 def _share_trained_on(data: PreparedData) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
@@ -156,6 +157,8 @@ def load_recipe(source: Source, changes: Mapping[str, Any] | None = None, *, wat
 
 
 CHANGED = "Changed: "
+ALTERED = re.compile(rf"{CHANGED}|\S+ with [\w.]+=")
+"""How the ``about`` of a recipe begins that was altered before."""
 
 
 def _described(source: Source, values: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,14 +169,24 @@ def _described(source: Source, values: dict[str, Any], changes: Mapping[str, Any
     values = {key: value for key, value in values.items() if key != "result"}
     if set(altered) == {"seed"}:
         return values
-    if isinstance(source, str | Path):
+    about = str(values.get("about", ""))
+    run = _run_of_file(source)
+    if ALTERED.match(about) and (run is not None or not isinstance(source, str | Path)):
+        start = about.rstrip(".") + ", "
+    elif run is not None:
+        start = f"{run.name} with "
+    elif isinstance(source, str | Path):
         start = f"{Path(source).stem} with "
-    elif str(values.get("about", "")).startswith(CHANGED):
-        start = values["about"].rstrip(".") + ", "
     else:
         start = CHANGED
     short = {key: str(value) if len(str(value)) <= 60 else f"{str(value)[:57]}..." for key, value in altered.items()}
     return {**values, "about": start + ", ".join(f"{key}={value}" for key, value in short.items()) + "."}
+
+
+def _run_of_file(source: Source) -> Path | None:
+    """The folder of the run whose own recipe ``source`` is: every such file has the same name."""
+    file = Path(source) if isinstance(source, str | Path) else None
+    return file.parent if file is not None and file == RunDirectory(file.parent).recipe_file and file.is_file() else None
 
 
 def is_run(place: str) -> bool:

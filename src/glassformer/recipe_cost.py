@@ -21,7 +21,7 @@ from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher, duration
 from glassformer.foundation.runtime import choose_runtime
 from glassformer.model import kernels
-from glassformer.model.accounting import Cost
+from glassformer.model.accounting import Cost, in_megabytes
 from glassformer.recipe import Recipe, Source, is_run, load_recipe, parent_recipe
 from glassformer.training.optimizer_set import OptimizerSet, optimizer_bytes
 from glassformer.training.parallel.scale_estimate import TOKENS_PER_PARAMETER, ScalePlan, scale_plans
@@ -163,11 +163,6 @@ class Plan:
             "at_least": self.at_least,
             "parent": None if self.parent is None else self.parent.to_dict(),
         }
-
-
-def in_megabytes(count: int) -> str:
-    """``11.2 MB``: three digits are enough for a person; the JSON has bytes."""
-    return f"{count / 1e6:,.3g} MB" if count < 1e9 else f"{count / 1e9:,.3g} GB"
 
 
 def scale_rows(plans: Sequence[ScalePlan], parameters: int, step_tokens: int) -> list[tuple[str, ...]]:

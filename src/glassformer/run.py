@@ -34,7 +34,7 @@ from glassformer.foundation.plugins import load_plugins
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.runtime import Runtime, choose_device, generation_precision
 from glassformer.generation.sampling import Sampling
-from glassformer.generation.texts import Sample, generate_texts, prompt_ids, shortened
+from glassformer.generation.texts import Sample, beginning, generate_texts, prompt_ids
 from glassformer.generation.translation import Translation
 from glassformer.lens.look import Look
 from glassformer.model.kernels import read_triton_ahead
@@ -790,10 +790,7 @@ class Run:
             items = self.data.split("validation")
         except GlassformerError:
             return None
-        text = str(items.texts[0]) if hasattr(items, "texts") else None
-        if hasattr(items, "tokens"):
-            text = self.tokenizer.decode([int(token) for token in items.tokens[: 2 * most]]).strip()
-        return shortened(text, self.tokenizer, min(most, self.recipe.model.context)) or None if text else None
+        return beginning(items, self.tokenizer, min(most, self.recipe.model.context)) or None
 
     def look(
         self,

@@ -18,13 +18,13 @@ from glassformer.foundation.files import write_atomically
 from glassformer.foundation.metrics import TRAIN, VALIDATION, Metric
 from glassformer.foundation.progress import SILENT, Watcher
 from glassformer.foundation.yaml_text import dump_yaml
-from glassformer.model.accounting import Cost
+from glassformer.model.accounting import Cost, in_megabytes
 from glassformer.pages.html import render
 from glassformer.pages.page import Banner, Block, Cell, FigureBlock, Fold, Heading, KeyValues, Listing, Page, Paragraph, Table
 from glassformer.recipe import DESCRIPTIVE
 from glassformer.run import Run
 from glassformer.runs.directory import RunDirectory
-from glassformer.runs.overview import last_validation, metric_of, progress_of
+from glassformer.runs.overview import abilities_of, last_validation, metric_of, progress_of
 from glassformer.runs.records import MetricsLog
 
 PERPLEXITY = "perplexity by token"
@@ -175,7 +175,9 @@ def _curves(run: Run, evaluation: Evaluation | None, metric: Metric) -> list[Blo
         curve = evaluation.details["loss_by_position"]  # None where it is not known, which becomes NaN
         means, errors = (np.array(curve[key], dtype=float) for key in ("mean", "standard_error"))
         picture = loss_by_position({"model": means}, {"model": errors})
-        caption = "Loss by position in the window: what more context is worth."
+        caption = (
+            "Loss by position in the window: what more context is worth. The band is two standard errors wide on each side."
+        )
         blocks.append(FigureBlock(picture, caption=caption, alt=caption, tainted=run.tainted))
     return blocks
 
@@ -229,8 +231,8 @@ def _cost(run: Run, cost: Cost) -> list[Block]:
     evaluations = [record for record in run.records() if "seconds" in record]
     facts: dict[str, Cell] = {
         "FLOPs of one step (forward and backward)": cost.step_flops * run.recipe.training.accumulate,
-        "bytes of weights": cost.weight_bytes,
-        "bytes of activations, one micro-batch": cost.activation_bytes,
+        "weights": in_megabytes(cost.weight_bytes),
+        "activations, one micro-batch": in_megabytes(cost.activation_bytes),
         "tokens per second": round(evaluations[-1]["tokens_per_second"]) if evaluations else None,
         "seconds of training, over all starts": round(evaluations[-1]["seconds"], 1) if evaluations else None,
     }
@@ -256,16 +258,17 @@ def _seconds(run: Run) -> list[Block]:
     numbers = [""] if len(starts) == 1 else [f" of start {number}" for number in range(1, len(starts) + 1)]
     columns = [f"{kind}{number}" for number in numbers for kind in ("seconds", "CPU seconds")]
     rows: list[list[Cell]] = [
-        [name, *(round(start[kind].get(name, 0.0), 2) for start in starts for kind in ("seconds", "cpu"))] for name in names
+        [name, *(f"{start[kind].get(name, 0.0):.2f}" for start in starts for kind in ("seconds", "cpu"))] for name in names
     ]
-    rows.append(["all", *(round(start["whole"][kind], 2) for start in starts for kind in ("seconds", "cpu"))])
+    rows.append(["all", *(f"{start['whole'][kind]:.2f}" for start in starts for kind in ("seconds", "cpu"))])
     return [Table(["phase", *columns], rows, caption="Time by phase, from the start of the command to its end.")]
 
 
 def sample_blocks(run: Run) -> list[Block]:
     """What the run's model writes, where it writes anything."""
     found = run.recipe.objective.sample(run.model, run.data, tools_for(run.recipe, run.tokenizer))
-    return [] if found is None else [Heading("What it writes"), Listing(found[0], caption=found[1])]
+    heading = abilities_of(run.recipe.to_dict())["says"]
+    return [] if found is None else [Heading(heading), Listing(found[0], caption=found[1])]
 
 
 def _again(run: Run) -> list[Block]:

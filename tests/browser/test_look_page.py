@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -108,6 +109,9 @@ def test_it_opens_on_the_most_telling_head_and_the_last_token(opened) -> None:
     assert all(row[name] < 0.3 for row in rows for name in ("previous", "duplicate", "induction") if row.get(name) is not None)
     chosen = tab.locator(".thumb[aria-pressed=true]").get_attribute("title")
     assert chosen == f"layer {wanted[0]}, head {wanted[1]}"
+    spread = round(np.exp(min(row["entropy"] for row in rows)))
+    assert tab.locator(".panel h2").inner_text().endswith("(on 1 token)" if spread == 1 else f"(over {spread} tokens)")
+    assert all("token" in name for name in tab.locator(".thumb span").all_inner_texts())  # each head has a word
     assert tab.locator(".said").inner_text().startswith("19 “t” ")
     assert tab.locator(".legend").inner_text().split() == ["weight", "0", "1"]
 

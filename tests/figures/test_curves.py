@@ -56,13 +56,25 @@ def test_perplexity_has_a_logarithmic_axis_with_its_levels() -> None:
     )
     (axes,) = figure.axes
     assert axes.get_yscale() == "log"
-    assert [text.get_text() for text in axes.texts] == ["bigram 300.00, near 301.00"]
+    assert [text.get_text() for text in axes.texts] == ["near 301.00\nbigram 300.00"]
 
 
 def test_levels_too_near_share_a_label() -> None:
     assert close_levels({"b": 4.0, "a": 1.0, "c": 4.05, "d": 6.0}, apart=0.1) == [["a"], ["b", "c"], ["d"]]
     figure = learning_curves([Curve("", Points.of([1, 2], [5, 2]))], baselines={"untrained": 4.55, "uniform": 4.53})
-    assert [text.get_text() for text in figure.axes[0].texts] == ["uniform 4.53, untrained 4.55"]
+    assert [text.get_text() for text in figure.axes[0].texts] == ["untrained 4.55\nuniform 4.53"]
+
+
+def test_a_label_of_several_lines_needs_more_room() -> None:
+    assert close_levels({"a": 1.0, "b": 1.05, "c": 1.16}, apart=0.1) == [["a", "b", "c"]]
+    assert close_levels({"b": 1.05, "c": 1.16}, apart=0.1) == [["b"], ["c"]]
+
+
+def test_names_of_levels_stand_where_no_curve_runs() -> None:
+    figure = learning_curves([Curve("", Points.of([1, 2], [4, 2]))], baselines={"bigram": 2.5})
+    (label,) = figure.axes[0].texts
+    assert label.xy[0] > 1.0  # in parts of the axes' width
+    assert label.get_ha() == "left"
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,9 @@ def test_it_trains_evaluates_translates_and_answers(run: Any, tmp_path: Path) ->
     assert result.baselines["copy"]["exact_match"].value == 1.0
     assert any("copy baseline" in note for note in result.notes)  # nothing is better than copying here
     assert IGNORES_SOURCE not in result.notes
+    gains = [one["validation_source_gain"] for one in run.records() if "validation_source_gain" in one]
+    assert len(gains) == 2
+    assert gains[1] > 0.05 * result.metrics["loss"].value
     lines = (tmp_path / "predictions.tsv").read_text().splitlines()
     assert lines[0].split("\t") == ["source", "translation", "log_probability", "target"]
     assert len(lines) == 21

@@ -29,6 +29,10 @@ def test_numeric_columns() -> None:
     table = Table(["name", "n", "mixed", "empty", "flag"], [["a", 1, 2.0, None, True], ["b", None, "x", None, False]])
     assert table.numeric_columns() == [False, True, False, False, False]
     assert Table(["a"], []).numeric_columns() == [False]
+    written = Table(
+        ["FLOPs", "memory", "share", "name", "line"], [["4.05e+10", "4.75 MB", "12.5 %", "4 layers", "train.txt:4"]]
+    )
+    assert written.numeric_columns() == [True, True, True, False, False]
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,29 @@ def test_a_sound_run_has_nothing() -> None:
     assert codes(run(falling(3.0, 1.0), falling(2.8, 1.1, 10))) == []
 
 
+def test_a_source_that_saves_nothing() -> None:
+    learned = run(falling(3.0, 1.0), falling(2.8, 1.1, 10), validation_source_gain=[0.0] * 9 + [0.021])
+    assert [(one.code, one.tone) for one in diagnose(learned, Facts(num_outputs=20))] == [("ignores-source", "warning")]
+    assert codes(run(falling(3.0, 1.0), falling(2.8, 1.1, 10), validation_source_gain=[0.0] * 9 + [0.023])) == []
+    early = run(falling(3.0, 1.0), [3.0 - 0.1 * at for at in range(10)], validation_source_gain=[0.0] * 10)
+    assert [(one.code, one.tone) for one in diagnose(early, Facts())] == [
+        ("ignores-source", "note"),
+        ("still-learning", "note"),
+    ]
+
+
+def test_numbers_far_from_all_others() -> None:
+    error = Metric("scaled_mae", "standard deviations")
+    rising = run([0.01, *[0.7, 2.5, 0.8] * 13], [2.0] * 10, validation_scaled_mae=[0.2] * 10)
+    facts = {"metric": error, "num_outputs": 1}
+    assert codes(rising, **facts, baselines={"mean": 0.2}) == ["far-numbers"]
+    assert codes(rising, **facts, baselines={"mean": 0.8}) != ["far-numbers"]
+
+
+def test_an_unstable_run_is_not_told_to_raise_its_rate_too() -> None:
+    assert codes(run([3.0, *[5.0] * 10, *[3.0] * 29], [3.0] * 10)) == ["unstable"]
+
+
 def test_flat() -> None:
     assert codes(run([3.0] * 40, [2.99] * 10)) == ["flat"]
     assert codes(run([3.0] * 39 + [2.9], [2.9] * 10)) == []  # a few hundredths are a beginning

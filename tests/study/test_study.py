@@ -13,9 +13,10 @@ from tests.refusals import refused
 from glassformer.foundation.errors import RunError, UnknownName
 from glassformer.foundation.files import read_json, write_json
 from glassformer.foundation.metrics import Metric
-from glassformer.pages.page import Listing
+from glassformer.pages.page import Banner, Listing, Paragraph, Verdicts
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.planning.variant_facts import VariantBook
+from glassformer.study.reporting.study_notes import EARLY
 from glassformer.study.reporting.study_report import study_page
 from glassformer.study.study import Study, over_seeds
 
@@ -152,8 +153,22 @@ def test_notes_say_what_is_unlike(made_up, tmp_path):
 def test_who_is_not_above_a_bigram_is_told(made_up, tmp_path):
     study = made_up.study(tmp_path / "study", {"base": [value + 0.5 for value in BASE], "alibi": BETTER})
     assert [note for note in study.notes if "bigram" in note] == [
-        "Not better than the bigram baseline: base. They have learned too little; raise training.steps."
+        "These verdicts are about the beginning of training: base is not better than the bigram baseline yet. Raise "
+        "training.steps to see what holds later."
     ]
+
+
+def test_a_verdict_of_a_beginning_says_so_above_the_verdicts(made_up, tmp_path):
+    """Two green words over a sentence that says that they mean little are a contradiction."""
+    worse = [value + 0.5 for value in BASE]
+    for name, losses, early in (("all", worse, True), ("change", BASE, False)):
+        study = made_up.study(tmp_path / name, {"base": losses, "alibi": worse})
+        verdicts = [block for block in study_page(study).sections if isinstance(block, Banner | Verdicts | Paragraph)]
+        first = next(at for at, block in enumerate(verdicts) if isinstance(block, Verdicts))
+        above = [block.text for block in verdicts[:first] if isinstance(block, Banner)]
+        assert [EARLY in text for text in above] == [True] * early
+        below = [block.text for block in verdicts[first:] if isinstance(block, Paragraph)]
+        assert sum("bigram" in text for text in below) == (not early)
 
 
 def test_a_damaged_trial_does_not_hide_the_others(study):

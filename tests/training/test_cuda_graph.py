@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,6 +46,27 @@ def test_a_step_that_makes_the_processor_wait_runs_as_it_is(make_step, some_batc
         "CUDA graph: this step cannot be captured and runs without one, because it makes the CPU wait for the GPU."
     ]
     assert not step.replays(some_batches().batch(0))
+
+
+def test_a_replay_calls_nothing_of_the_network(make_step, some_batches, monkeypatch) -> None:
+    """What the network checks in Python (shapes, the order of its layers) is checked when a step is captured, and no more."""
+    stand_in(monkeypatch)
+    recorded = GraphedStep._recorded
+
+    def only_kernels(self: GraphedStep, work: Any) -> Any:
+        return recorded(self, work)._replace(graph=SimpleNamespace(replay=lambda: None))
+
+    monkeypatch.setattr(GraphedStep, "_recorded", only_kernels)
+    step, calls = GraphedStep(make_step()), []
+    network = step.uncaptured.loss_module.network
+    for name in ("features", "logits"):
+        own = getattr(network, name)
+        monkeypatch.setattr(network, name, lambda *a, own=own, name=name, **k: (calls.append(name), own(*a, **k))[1])
+    step(some_batches().batch(0), 0, 1.0)
+    of_the_capture = len(calls)
+    for number in range(1, 4):
+        step(some_batches().batch(number), number, 1.0)
+    assert 0 < of_the_capture == len(calls)
 
 
 def test_one_shape_may_be_replayed_and_another_run_as_it_is(make_step, some_batches, monkeypatch) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, update_wrapper
 from typing import Any, Protocol, final
 
 from glassformer.data.config import DataConfig
@@ -81,7 +81,7 @@ def _origin(kind: DataKind) -> tuple[str, str]:
 
 register_data_kind("text", DataKind(load=prepare, of_file=tokens_of_file, of_texts=tokens_of_text))
 for _name, _target in KINDS.items():
-    _load = partial(load_labels, target=_target)
+    _load = update_wrapper(partial(load_labels, target=_target), load_labels)  # with its name, which tells kinds apart
     register_data_kind(_name, DataKind(load=_load, of_file=texts_of_file, of_texts=texts_given, to_ask=texts_to_ask))
 register_data_kind("pairs", DataKind(load=load_pairs, of_file=pairs_of_file, of_texts=sources_of_texts, to_ask=sources_of_file))
 

@@ -102,9 +102,9 @@ class TokenSplit:
         return self.tokens[self.starts[number] : end]
 
     def where(self, number: int) -> str:
-        """``file, line`` of a document, for messages."""
+        """``file, line`` of a document, for messages: the name of its file, which may lie deep in a cache."""
         row = self.documents[number]
-        return f"{self.sources[row['source']]}, line {row['line']}"
+        return f"{Path(self.sources[row['source']]).name}, line {row['line']}"
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -197,41 +197,26 @@ class TokenWriter:
         ids, counts = self._tokenizer.encode_batch([piece.text for piece in self._pieces])
         if self._tokenizer.unknown_id is not None:
             self._unknown += int(np.count_nonzero(ids == self._tokenizer.unknown_id))
-        ids, begins = self._with_marks(ids, counts)
-        rows = []
-        for piece, begin in zip(self._pieces, begins.tolist()):
+        start, stop = (
+            np.array([] if mark is None else [mark], self._type) for mark in (self._tokenizer.start_id, self._tokenizer.stop_id)
+        )
+        rows, begin = [], self._tokens
+        marked: list[np.ndarray] = [np.zeros(0, self._type)]
+        for piece, part in zip(self._pieces, np.split(ids, np.cumsum(counts)[:-1])):
             if self._open is None or not piece.continues:
-                if self._open is not None:
+                if self._open is not None:  # a document ends when the next one begins
                     rows.append(self._open.row())
-                self._open = _OpenDocument(self._tokens + begin, piece.line, self._sources[piece.source])
+                    marked.append(stop)
+                    begin += len(stop)
+                self._open = _OpenDocument(begin, piece.line, self._sources[piece.source])
+                marked.append(start)
+                begin += len(start)
             self._open.add(piece.text)
+            marked.append(part)
+            begin += len(part)
         self._write_rows(rows)
-        self._write_tokens(ids)
+        self._write_tokens(np.concatenate(marked))
         self._pieces, self._characters = [], 0
-
-    def _with_marks(self, ids: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """``ids`` with stop and start tokens between documents, and the start of each chunk.
-
-        A document ends when the next one begins, so its stop token is written together with the next start token.
-        """
-        offsets = np.cumsum(counts) - counts
-        opens = np.array([not piece.continues for piece in self._pieces])
-        opens[0] |= self._open is None
-        starts = opens & (self._tokenizer.start_id is not None)
-        stops = opens & (self._tokenizer.stop_id is not None)
-        stops[0] &= self._open is not None
-        inserted = stops.astype(np.int64) + starts
-        begins = offsets + np.cumsum(inserted) - starts
-        if not inserted.any():
-            return ids, begins
-        marked = np.zeros(len(ids) + int(inserted.sum()), self._type)
-        is_text = np.ones(len(marked), bool)
-        for where, mark, place in ((starts, self._tokenizer.start_id, begins), (stops, self._tokenizer.stop_id, begins - 1)):
-            if mark is not None:
-                marked[place[where]] = mark
-                is_text[place[where]] = False
-        marked[is_text] = ids
-        return marked, begins
 
     def _write_tokens(self, ids: np.ndarray) -> None:
         self._tokens_file.write(ids.astype(self._type, copy=False).tobytes())

@@ -212,7 +212,7 @@ def _band(axes: Axes, steps: np.ndarray, runs: np.ndarray, color: str, alpha: fl
 
 
 def _levels(axes: Axes, baselines: Mapping[str, float], values: list[float], *, log: bool) -> None:
-    """Level lines named at the right end; one far above every curve would squeeze the curves and is left out."""
+    """Level lines named to the right of the picture; one far above every curve would squeeze the curves and is left out."""
     top, bottom = max(values, default=np.inf), min(values, default=0.0)
     levels = {name: level for name, level in baselines.items() if level <= top * 1.15}
     for level in levels.values():
@@ -220,16 +220,20 @@ def _levels(axes: Axes, baselines: Mapping[str, float], values: list[float], *, 
     heights = {name: float(np.log(level)) for name, level in levels.items()} if log else levels
     span = float(np.log(top / bottom)) if log and bottom > 0 else top - bottom
     for names in close_levels(heights, apart=0.06 * span):
-        text = ", ".join(f"{name} {levels[name]:.2f}" for name in names)
-        place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
-        axes.annotate(text, (1.0, levels[names[-1]]), fontsize=8.5, color=SOFT, **place)
+        text = "\n".join(f"{name} {levels[name]:.2f}" for name in reversed(names))
+        place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "ha": "left", "va": "center"}
+        axes.annotate(text, (1.01, _middle(levels, names)), fontsize=8.5, color=SOFT, **place)
+
+
+def _middle(levels: Mapping[str, float], names: Sequence[str]) -> float:
+    return float(np.median([levels[name] for name in names]))
 
 
 def close_levels(levels: Mapping[str, float], apart: float) -> list[list[str]]:
-    """Names from low to high, those too near for labels of their own together."""
+    """Names from low to high, those too near for labels of their own together. ``apart``: the height of a line of text."""
     groups: list[list[str]] = []
     for name in sorted(levels, key=lambda name: levels[name]):
-        if groups and levels[name] - levels[groups[-1][-1]] < apart:
+        if groups and levels[name] - _middle(levels, groups[-1]) < apart * (len(groups[-1]) + 1) / 2:
             groups[-1].append(name)
         else:
             groups.append([name])

@@ -28,7 +28,7 @@ def reliability_diagram(table: Sequence[Mapping[str, Any]], *, title: str = "") 
             place = (row["confidence"], row["accuracy"]["value"])
             below = -10 if place[1] > 0.05 else 4  # not onto the numbers of the axis
             axes.annotate(f"{row['n']}", place, xytext=(4, below), textcoords="offset points", fontsize=7)
-        axes.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="confidence", ylabel="share right", title=title)
+        axes.set(xlim=(0, 1.08), ylim=(0, 1.02), xlabel="confidence", ylabel="share right", title=title)
         axes.legend(loc="upper left")
         return figure
 

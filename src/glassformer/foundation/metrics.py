@@ -18,6 +18,8 @@ TRAIN = "train_"
 """The same of a sample of the training items, measured as validation is: ``train_accuracy``."""
 COLLAPSED_TO = "collapsed_to"
 """Recorded of a classifier while it trains where every prediction is one class: its number."""
+SOURCE_GAIN = "source_gain"
+"""Recorded of a translation while it trains: the nats per token that targets cost more with the sources of other pairs."""
 
 
 @dataclass(frozen=True)

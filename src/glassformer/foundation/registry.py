@@ -68,7 +68,8 @@ class Slot(Generic[V]):
                     "the slot's config (docs/plugins.md has one for each), whose build gives the module.",
                     reason="variant-without-config",
                 )
-            if "kind" in config.model_fields:  # a recipe holds the variant's name there, and would be read back as another
+            owner: type[VariantConfig] = config
+            if "kind" in owner.model_fields:  # a recipe holds the variant's name there, and would be read back as another
                 raise ConfigError(
                     f"{self.path} variant {name!r} has a field kind, which is the variant's name; call the field otherwise.",
                     reason="field-called-kind",

@@ -210,3 +210,11 @@ def shortened(text: str, tokenizer: Tokenizer, most: int) -> str:
     words = text.split(" ")
     cuts = [" ".join(words[:count]) for count in range(len(words), 0, -1)] + [text[:count] for count in range(len(text), 0, -1)]
     return next((cut for cut in cuts if cut.strip() and len(tokenizer.encode(cut)) + MARKS <= most), "")
+
+
+def beginning(items: Any, tokenizer: Tokenizer, most: int) -> str:
+    """The beginning of prepared data, whatever their kind: of the text, or of the first text, question or source."""
+    if hasattr(items, "tokens"):
+        return shortened(tokenizer.decode([int(token) for token in items.tokens[: 2 * most]]).strip(), tokenizer, most)
+    texts = next((getattr(items, name) for name in ("texts", "questions", "sources") if hasattr(items, name)), ())
+    return shortened(str(texts[0]), tokenizer, most) if len(texts) else ""

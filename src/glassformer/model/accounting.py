@@ -29,6 +29,11 @@ Parts = Sequence[tuple[Dims, PartConfig]]
 """Choices, each with the sizes it is built with."""
 
 
+def in_megabytes(count: int) -> str:
+    """``11.2 MB``: three digits are enough for a person; the JSON has bytes."""
+    return f"{count / 1e6:,.3g} MB" if count < 1e9 else f"{count / 1e9:,.3g} GB"
+
+
 @dataclass(frozen=True)
 class PartCost:
     """The cost of one kind of part, all its copies together."""

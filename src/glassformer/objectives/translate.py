@@ -32,7 +32,7 @@ from glassformer.evaluation.results import Baseline, EvaluationTools, Outcomes, 
 from glassformer.evaluation.translation_baselines import TRANSLATION_BASELINES, fit_translation_baselines
 from glassformer.evaluation.translation_metrics import TRANSLATION_METRICS, translation_outcomes
 from glassformer.foundation.config import fingerprint
-from glassformer.foundation.metrics import LOSS, Metric
+from glassformer.foundation.metrics import LOSS, SOURCE_GAIN, Metric
 from glassformer.generation.beams import BeamRule, Continuation
 from glassformer.generation.sampling import Sampling
 from glassformer.generation.translation import TranslationRule, translate
@@ -91,14 +91,23 @@ class TranslateConfig(ObjectiveConfig):
         """Whether the targets are as probable with other sources: each with that of the pair after it."""
         if len(items) < 2:
             return False
+        own, other = self._with_other_sources(network, items, tools)
+        return bool(np.allclose(own.sums, other.sums, rtol=1e-5, atol=1e-6))
+
+    def _with_other_sources(self, network: Network, items: Pairs, tools: EvaluationTools) -> tuple[Units, Units]:
+        """The losses of some targets with their own sources, and each with that of the pair after it."""
         some, quiet = items.chosen(range(min(len(items), COMPARED))), replace(tools, progress=lambda done: None)
         swapped = replace(some, sources=(*some.sources[1:], some.sources[0]))
-        own, other = (self._losses(network, one, quiet)[0].sums for one in (some, swapped))
-        return bool(np.allclose(own, other, rtol=1e-5, atol=1e-6))
+        own, other = (self._losses(network, one, quiet)[0] for one in (some, swapped))
+        return own, other
 
     def validation_metrics(self, network: Network, items: Any, tools: EvaluationTools) -> dict[str, float]:
-        """The loss alone: translations take longer, and are made where ``evaluation.by`` asks for them."""
-        return {LOSS.name: self._losses(network, items, tools)[0].value}
+        """The loss, and what sources save. Translations take longer, and are made where ``evaluation.by`` asks for them."""
+        loss = {LOSS.name: self._losses(network, items, tools)[0].value}
+        if len(items) < 2:
+            return loss
+        own, other = self._with_other_sources(network, items, tools)
+        return {**loss, SOURCE_GAIN: other.value - own.value}
 
     def _losses(self, network: Network, items: Pairs, tools: EvaluationTools) -> tuple[Units, str | None]:
         """Nats and tokens of each target, and a note about cut ones."""

@@ -172,5 +172,11 @@ def cell_parts(cell: Cell) -> list[str]:
     return [cell_text(cell)]
 
 
+WRITTEN_NUMBER = re.compile(r"[-+\u2212]?[\d,.]+(e[-+]?\d+)?( ?%| [kMGT]?B)?")
+"""A number that was written out already, with its unit: ``4.05e+10``, ``4.75 MB``, ``12.5 %``."""
+
+
 def _is_number(cell: Cell) -> bool:
+    if isinstance(cell, str):
+        return WRITTEN_NUMBER.fullmatch(cell) is not None
     return isinstance(cell, int | float | Estimate) and not isinstance(cell, bool)

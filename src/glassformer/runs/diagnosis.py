@@ -7,10 +7,12 @@ diverged           a loss, a gradient or a weight stopped being a number
 worse-than-uniform training ends above the loss of giving every output the same probability
 unstable           the training loss rose far above where it began, and came back
 constant-data      a guess that reads nothing predicts everything: the same token or label every time
+far-numbers        of the numbers to predict, few lie far from all others and make up the spread
 flat               the loss is where it began, or never came below that of a guess that reads nothing
 one-class          a classifier predicts the same class for every text
 same-text          most of the validation data were trained on
 too-good           a loss far below what counting pairs of tokens gives: a leak, duplicates, or text made by a rule
+ignores-source     targets cost as much with the source of another pair
 overfitting        validation got worse while training got better
 still-learning     validation was still improving when training ended
 """
@@ -26,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.foundation.errors import GlassformerError
-from glassformer.foundation.metrics import COLLAPSED_TO, LOSS, TRAIN, VALIDATION, Metric
+from glassformer.foundation.metrics import COLLAPSED_TO, LOSS, SOURCE_GAIN, TRAIN, VALIDATION, Metric
 from glassformer.runs.directory import RunDirectory
 from glassformer.runs.records import MetricsLog
 
@@ -50,6 +52,10 @@ SAME = 0.5
 """The share of validation data trained on from which on its figures measure memory."""
 TOO_GOOD = 0.25
 """A loss below this share of the best baseline's is more than a text of natural language allows a small model."""
+FAR = 0.3
+"""A mean deviation of so few standard deviations (0.8 of a normal distribution) comes from one number in forty, or fewer."""
+WORTH = 0.02
+"""A source that saves less than this share of the loss is not used."""
 FEWEST = 4
 """Evaluations needed to see a trend."""
 
@@ -145,10 +151,14 @@ def diagnose(records: Sequence[Mapping[str, Any]], facts: Facts) -> list[Finding
     flat = flat if worse is None and collapsed is None else None
     if constant is not None:
         return [constant]
+    far = _far_numbers(facts)
+    if far is not None:  # the losses are those of the few
+        return [far, *([same] if (same := _same_text(facts)) is not None else [])]
     unstable = _unstable(train, facts) if worse is None and collapsed is None else None
+    flat = flat if unstable is None else None  # which asks for a smaller rate, where flat may ask for a larger one
     found = [worse, unstable, flat, collapsed, _same_text(facts), _too_good(records, last, facts)]
     if worse is None and unstable is None and flat is None:
-        found += [trend]
+        found += [_ignores_source(records, last, early=trend is not None and trend.code == "still-learning"), trend]
     return [one for one in found if one is not None]
 
 
@@ -186,6 +196,19 @@ def _constant(facts: Facts) -> Finding | None:
         "There is nothing to learn in these data.",
         f"A baseline that reads nothing has a validation {facts.metric.name} of {figure}: always the same token, or label.",
         "Look at what the model reads: `glassformer data show RECIPE`.",
+    )
+
+
+def _far_numbers(facts: Facts) -> Finding | None:
+    """Of numbers the judged error is in standard deviations, and the baseline that reads nothing tells their mean deviation."""
+    if facts.num_outputs != 1 or facts.metric.unit != "standard deviations" or facts.baselines.get("mean", FAR) >= FAR:
+        return None
+    return Finding(
+        "far-numbers",
+        "A few numbers lie so far from all others that they alone decide the loss.",
+        f"The mean of all numbers is {facts.baselines['mean']:.2f} standard deviations off on average; usual are 0.5 to 0.9.",
+        "Look at the smallest and largest numbers: is one a code for a missing value, or an error? Remove such rows. If all "
+        "are right, predict their logarithms.",
     )
 
 
@@ -278,8 +301,9 @@ def _one_class(records: Sequence[Mapping[str, Any]], facts: Facts) -> Finding | 
         "one-class",
         f"It predicts one class ({named}) for every validation text.",
         f"It has done so since step {since:,}, so its accuracy is just the share of that class.",
-        f"Try {_smaller(facts.lr)} or a warm-up. Look whether what tells the classes apart is read at all: a text longer than "
-        "model.context is cut. If the classes are very uneven, it needs more texts of the rare ones.",
+        f"Try {_smaller(facts.lr)} or a warm-up. Look whether labels belong to their texts (`glassformer data show RECIPE`), "
+        "and whether what tells the classes apart is read: a text longer than model.context is cut. If the classes are very "
+        "uneven, it needs more texts of the rare ones.",
         step=since,
     )
 
@@ -311,6 +335,21 @@ def _too_good(records: Sequence[Mapping[str, Any]], last: float, facts: Facts) -
         f"Its {facts.metric.name} is {last:.3f}; the best baseline, {name}, has {best:.3f}. Either it sees what it predicts, "
         "or the text repeats itself.",
         f"{why} If the text is made by a rule, all is well.",
+    )
+
+
+def _ignores_source(records: Sequence[Mapping[str, Any]], last: float, *, early: bool) -> Finding | None:
+    """``early``: it was still learning, and may come to use its source; then this is a note."""
+    gains = _series(records, VALIDATION + SOURCE_GAIN)
+    if not gains or gains[-1][1] >= WORTH * last:
+        return None
+    more = max(gains[-1][1], 0.0)
+    return Finding(
+        "ignores-source",
+        "It makes no use of its source: it has learned to write targets, not to translate.",
+        f"Targets cost {last:.3f} nats per token with their own sources, and {more:.3f} more with other sources.",
+        "Look whether sources and targets belong together: `glassformer data show RECIPE`. If they do, train longer.",
+        tone="note" if early else "warning",
     )
 
 
@@ -347,12 +386,13 @@ def _overfitting(
             step=since,
         )
     kept = metric.best(found) if found else since
+    best_by = "The" if kept == since else f"By {metric.name} the"
     return Finding(
         "overfitting",
         f"It has overfitted since step {since:,}.",
         f"{sign}.",
-        f"The best checkpoint is that of step {kept:,} (`--checkpoint best`, if the recipe has checkpoint.best: true). Train "
-        "shorter, on more text, with model.dropout, or a smaller model.",
+        f"{best_by} best checkpoint is that of step {kept:,} (`--checkpoint best`, if the recipe has checkpoint.best: true). "
+        "Train shorter, on more text, with model.dropout, or a smaller model.",
         step=since,
     )
 

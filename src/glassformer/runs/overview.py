@@ -70,14 +70,12 @@ class RunTable:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._known: dict[tuple[Path, str], tuple[Any, Any]] = {}
-        self._compared: tuple[list[Any], list[str], list[dict[str, Any]]] = ([], [], [])
 
     def to_dict(self) -> dict[str, Any]:
         """One row per run, and the keys in which the readable ones differ."""
         found = [self._row(run) for run in find_runs(self.folder)]
-        differing, settings = self._compare([recipe for _, recipe in found])
-        rows = [{**row, "settings": dict(values)} for (row, _), values in zip(found, settings)]
-        return {"runs": rows, "differing": list(differing)}
+        differing, settings = _differences([recipe for _, recipe in found])
+        return {"runs": [{**row, "settings": values} for (row, _), values in zip(found, settings)], "differing": differing}
 
     def row(self, run: RunDirectory) -> dict[str, Any]:
         """The row of one run."""
@@ -114,6 +112,7 @@ class RunTable:
             "data": None if recipe is None else data_name(recipe),
             "curve": list(curve),
             "changed": _changed(run),
+            "objective": can.get("objective"),
             **{what: bool(can.get(what)) for what in ("generates", "answers", "abstains", "translates")},
             "notes": list(notes),
             "tainted": facts.get("tainted", False),
@@ -130,16 +129,9 @@ class RunTable:
             self._known[run.root, file.name] = known
         return known[1]
 
-    def _compare(self, recipes: list[dict[str, Any] | None]) -> tuple[list[str], list[dict[str, Any]]]:
-        """The keys that differ and their values in each recipe; recomputed only when a recipe changed."""
-        before, keys, settings = self._compared
-        if len(before) != len(recipes) or any(one is not other for one, other in zip(before, recipes)):
-            keys, settings = _differences(recipes)
-            self._compared = recipes, keys, settings
-        return keys, settings
-
 
 def _differences(recipes: list[dict[str, Any] | None]) -> tuple[list[str], list[dict[str, Any]]]:
+    """The keys that differ, and their values in each recipe."""
     flat = [
         {} if recipe is None else flatten({key: value for key, value in recipe.items() if key not in NOT_SETTINGS})
         for recipe in recipes
@@ -180,10 +172,12 @@ def abilities_of(recipe: dict[str, Any]) -> dict[str, Any]:
     objective, model = recipe.get("objective", "next-token"), recipe.get("model") or {}
     kind = str(objective.get("kind") if isinstance(objective, dict) else objective)
     sizes = {name: model.get(name) for name in ("layers", "heads", "context")}
+    answers = "answers" in str(objective) or kind in OF_TEXTS
     return {
         "objective": kind,
+        "says": "What it answers" if answers else "What it writes",
         "generates": bool(model.get("causal", True)) and kind not in (*OF_TEXTS, "retrieval", "translate"),
-        "answers": "answers" in str(objective) or kind in OF_TEXTS,
+        "answers": answers,
         "abstains": "answers" in str(objective) or kind == "labels",
         "translates": kind == "translate",
         **sizes,

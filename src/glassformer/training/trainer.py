@@ -16,7 +16,7 @@ import torch
 
 from glassformer.data.batches import BatchesByStep
 from glassformer.foundation.errors import Diverged, Interrupted, OutOfMemory
-from glassformer.foundation.metrics import COLLAPSED_TO, LOSS, TRAIN, VALIDATION, Metric
+from glassformer.foundation.metrics import COLLAPSED_TO, LOSS, SOURCE_GAIN, TRAIN, VALIDATION, Metric
 from glassformer.foundation.progress import SILENT, Watcher, duration
 from glassformer.foundation.runtime import is_out_of_memory
 from glassformer.foundation.stopwatch import Stopwatch
@@ -318,6 +318,6 @@ def _measures(state: TrainingState) -> dict[str, float]:
 
 
 def _named(figures: Mapping[str, float], prefix: str) -> str:
-    """The figures whose names begin so: ``accuracy 0.8120, loss 0.4310``. A class is no figure."""
+    """The figures whose names begin so: ``accuracy 0.8120, loss 0.4310``. Without what only the diagnosis reads."""
     found = {name.removeprefix(prefix): value for name, value in figures.items() if name.startswith(prefix)}
-    return ", ".join(f"{name} {value:.4f}" for name, value in found.items() if name != COLLAPSED_TO)
+    return ", ".join(f"{name} {value:.4f}" for name, value in found.items() if name not in (COLLAPSED_TO, SOURCE_GAIN))

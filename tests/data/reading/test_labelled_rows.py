@@ -8,7 +8,7 @@ import pytest
 from tests.refusals import refused
 
 from glassformer.data.reading.corpus import LabelSource, Skipped, read_rows
-from glassformer.data.reading.named_sets import LabelFiles
+from glassformer.data.reading.named_sets import labelled_files
 from glassformer.foundation.errors import DataError
 
 
@@ -72,6 +72,6 @@ def test_bad_rows_can_be_passed_over(tmp_path: Path) -> None:
 
 def test_the_rest_of_the_training_file_is_a_test(tmp_path: Path) -> None:
     write(tmp_path, "".join(f"{n % 2} text {n}\n" for n in range(7)), "train.txt")
-    parts = LabelFiles(train="train.txt", format="label-text", train_rows=5).at(tmp_path, "set")
+    parts = labelled_files("train.txt", {}, names={}, format="label-text", train_rows=5).located(tmp_path, "set")
     assert [row.text for row in read_rows(parts.train)] == [f"text {n}" for n in range(5)]
     assert [row.line for row in read_rows(parts.tests["rest"])] == [6, 7]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -85,6 +87,17 @@ def test_the_first_text_fits_the_context(page) -> None:
     assert text.strip()
     answer = page.post("/api/look", json={"run": "run", "text": text})
     assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("kind", ["texts", "questions", "sources"])
+def test_the_first_text_is_one_of_the_runs_own(kind) -> None:
+    """Of pairs and questions, too: a sentence about a cat has hardly a token that such a run knows."""
+    from glassformer.generation.texts import beginning
+
+    items = SimpleNamespace(**{kind: ("71999 is odd", "5")})
+    assert beginning(items, ByteTokenizer(), 20) == "71999 is odd"
+    assert beginning(items, ByteTokenizer(), 10) == "71999 is"
+    assert beginning(SimpleNamespace(ids=()), ByteTokenizer(), 10) == ""
 
 
 @pytest.mark.parametrize(("text", "most", "short"), [("the cat sat", 9, "the cat"), ("hippopotamus", 7, "hippo"), ("a", 1, "")])

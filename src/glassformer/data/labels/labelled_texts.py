@@ -57,19 +57,16 @@ MOST_RATINGS = 10
 """Different whole numbers that are taken for a scale of ratings."""
 COLUMNS = ("format", "text_column", "pair_column", "label_column", "separator")
 
+_MISSING = {"nan", "n/a", "na", "null", "none", "<na>", "#n/a"}  # what spreadsheets and pandas write for no value
+
 LabelRows = tuple[tuple[Row, ...], Skipped]
 _rows = MemoryCache[LabelRows](4, lambda read: sum(2 * len(row.text) + 2 * len(row.pair or "") + 200 for row in read[0]))
-
-
 _near = MemoryCache[Near](8, lambda near: 100 * near.count)
 
 
 def rows_of(source: LabelSource) -> LabelRows:
     """The rows of a source and its skipped lines; cached in memory, since every trial of a study reads the same files."""
     return cached_rows(_rows, source, read_rows)
-
-
-_MISSING = {"nan", "n/a", "na", "null", "none", "<na>", "#n/a"}  # what spreadsheets and pandas write for no value
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ import sys
 import sysconfig
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Generic, TypeVar, final
 
 from glassformer.data.config import NO_DATA, DocumentKind, FormatKind, GeneratedSetConfig
 from glassformer.data.disk_cache import cache_folder, cached_folder
@@ -25,74 +25,52 @@ from glassformer.data.reading.tables import Column, cells, column_names
 from glassformer.foundation.errors import DataError, GlassformerError, UnknownName
 from glassformer.foundation.files import sha256_of_file, sha256_of_text, write_atomically
 
+S = TypeVar("S", LabelSource, PairSource)
+
 
 @dataclass(frozen=True)
-class LabelSources:
-    """The sources of a set's labelled texts: training, and validation and tests if it has them."""
+class SplitSources(Generic[S]):
+    """The sources of a set's rows: training, and validation and tests if it has them."""
 
-    train: LabelSource
-    validation: LabelSource | None = None
-    tests: Mapping[str, LabelSource] = field(default_factory=dict)
+    train: S
+    validation: S | None = None
+    tests: Mapping[str, S] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)  # a label as the file spells it -> what a person reads
 
+    def located(self, folder: Path, name: str) -> SplitSources[S]:
+        """With the files in ``folder``, as those of the set called ``name``; absent tests are left out."""
 
-@dataclass(frozen=True)
-class LabelFiles:
-    """The labelled files of a named set: their names in its folder, and how they are read."""
+        def at(source: S) -> S:
+            return replace(source, name=name, files=tuple(folder / file for file in source.files))
 
-    train: str
-    tests: Mapping[str, str] = field(default_factory=dict)  # name -> file; absent ones are left out
-    format: FormatKind | None = None
-    text_column: Column = None
-    pair_column: Column = None
-    label_column: Column = None
-    names: Mapping[str, str] = field(default_factory=dict)
-    train_rows: int | None = None  # rows of the training file that are trained on; the others are the test ``rest``
-
-    def at(self, folder: Path, name: str) -> LabelSources:
-        """The sources in ``folder``."""
-
-        def source(file: str, first: int = 0, last: int | None = None) -> LabelSource:
-            columns = (self.text_column, self.pair_column, self.label_column)
-            return LabelSource(name, (folder / file,), self.format, *columns, first=first, last=last)
-
-        tests = {test: source(file) for test, file in self.tests.items() if (folder / file).is_file()}
-        if self.train_rows is not None:
-            tests = {"rest": source(self.train, first=self.train_rows), **tests}
-        return LabelSources(source(self.train, last=self.train_rows), None, tests, self.names)
-
-
-@dataclass(frozen=True)
-class PairSources:
-    """The sources of a set's pairs of texts: training, and validation and tests if it has them."""
-
-    train: PairSource
-    validation: PairSource | None = None
-    tests: Mapping[str, PairSource] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class PairFiles:
-    """Parallel files of a named set: names without their endings, and the endings of source and target."""
-
-    train: str
-    validation: str
-    tests: Mapping[str, str]
-    endings: tuple[str, str]
-
-    def at(self, folder: Path, name: str) -> PairSources:
-        """The sources in ``folder``; absent tests are left out."""
-
-        def source(stem: str) -> PairSource:
-            return PairSource(name, tuple(folder / f"{stem}.{ending}" for ending in self.endings), parallel=True)
-
-        tests = {test: source(stem) for test, stem in self.tests.items()}
+        tests = {test: at(one) for test, one in self.tests.items()}
         here = {test: one for test, one in tests.items() if all(file.is_file() for file in one.files)}
-        return PairSources(source(self.train), source(self.validation), here)
+        return replace(self, train=at(self.train), validation=self.validation and at(self.validation), tests=here)
 
-    @property
-    def required(self) -> list[str]:
-        return [f"{stem}.{ending}" for stem in (self.train, self.validation) for ending in self.endings]
+
+LabelSources = SplitSources[LabelSource]
+PairSources = SplitSources[PairSource]
+
+
+def labelled_files(
+    train: str, tests: Mapping[str, str], *, train_rows: int | None = None, names: Any, **reading: Any
+) -> LabelSources:
+    """Labelled files by name. ``train_rows``: rows that are trained on; the others are the test ``rest``."""
+
+    def source(file: str, first: int = 0, last: int | None = None) -> LabelSource:
+        return LabelSource("", (Path(file),), first=first, last=last, **reading)
+
+    rest = {} if train_rows is None else {"rest": source(train, first=train_rows)}
+    return LabelSources(source(train, last=train_rows), None, rest | {name: source(one) for name, one in tests.items()}, names)
+
+
+def parallel_pairs(train: str, validation: str, tests: Mapping[str, str], endings: tuple[str, str]) -> PairSources:
+    """Parallel files by their names without endings."""
+
+    def source(stem: str) -> PairSource:
+        return PairSource("", tuple(Path(f"{stem}.{ending}") for ending in endings), parallel=True)
+
+    return PairSources(source(train), source(validation), {name: source(stem) for name, stem in tests.items()})
 
 
 @dataclass(frozen=True)
@@ -229,8 +207,8 @@ class FileSet(NamedSet):
     document: DocumentKind = "file"
     format: FormatKind | None = None
     text_column: Column = None
-    labelled: LabelFiles | None = None
-    pairs: PairFiles | None = None
+    labelled: LabelSources | None = None  # their files are names in the folder
+    pairs: PairSources | None = None
     sha256: str = ""  # of the training file of published results
     questions: str | None = None  # file of training questions; then tests are files of questions, too
     unanswered: Mapping[str, str] = field(default_factory=dict)
@@ -253,9 +231,9 @@ class FileSet(NamedSet):
             tests={} if questions else {name: self._source(test) for name, test in tests.items()},
             vocabulary=tuple(Source(self.name, (folder / more,), text_column=at) for more, at in self.vocabulary.items()),
             notes=tuple(notes),
-            labelled=self.labelled.at(folder, self.name) if self.labelled else None,
+            labelled=self.labelled.located(folder, self.name) if self.labelled else None,
             questions=questions,
-            pairs=self.pairs.at(folder, self.name) if self.pairs else None,
+            pairs=self.pairs.located(folder, self.name) if self.pairs else None,
         )
 
     def _existing(self, folder: Path, named: Mapping[str, str]) -> dict[str, Path]:
@@ -273,7 +251,9 @@ class FileSet(NamedSet):
         return [*([Path(root).expanduser() / self.name] if root else []), cache_folder() / "sets" / self.name]
 
     def _missing(self, folder: Path) -> list[str]:
-        required = [self.train, self.validation, self.questions, *self.vocabulary, *(self.pairs.required if self.pairs else ())]
+        pairs = [] if self.pairs is None else [self.pairs.train, self.pairs.validation]
+        of_pairs = [str(file) for source in pairs if source is not None for file in source.files]
+        required = [self.train, self.validation, self.questions, *self.vocabulary, *of_pairs]
         return [name for name in dict.fromkeys(required) if name and not (folder / name).is_file()]
 
     def _folder(self) -> Path:
@@ -370,7 +350,7 @@ _KNOWN: list[NamedSet] = [
         tests={"obama": "test_lm_obama.txt", "hbush": "test_lm_hbush.txt", "wbush": "test_lm_wbush.txt"},
         vocabulary={"train_classify.tsv": 2},
         document="line",
-        labelled=LabelFiles(
+        labelled=labelled_files(
             train="train_classify.tsv",
             tests={"dev": "dev_classify.tsv"},
             text_column=2,
@@ -387,7 +367,7 @@ _KNOWN: list[NamedSet] = [
         tests={"dev": "dev.txt", "test": "test.txt"},
         document="line",
         format="label-text",
-        labelled=LabelFiles(
+        labelled=labelled_files(
             train="train.txt",
             tests={"dev": "dev.txt", "test": "test.txt"},
             format="label-text",
@@ -409,7 +389,7 @@ _KNOWN: list[NamedSet] = [
         document="line",
         text_column="passage",
         group="title",
-        labelled=LabelFiles(
+        labelled=labelled_files(
             train="train.jsonl",
             tests={"dev": "dev.jsonl"},
             text_column="question",
@@ -439,7 +419,7 @@ _KNOWN: list[NamedSet] = [
         validation="val.en",
         tests={"test": "test_2016_flickr.en"},
         document="line",
-        pairs=PairFiles(train="train", validation="val", tests={"test": "test_2016_flickr"}, endings=("de", "en")),
+        pairs=parallel_pairs(train="train", validation="val", tests={"test": "test_2016_flickr"}, endings=("de", "en")),
         public_source="github.com/multi30k/dataset, data/task1/raw (there compressed)",
         sha256="460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6",
     ),

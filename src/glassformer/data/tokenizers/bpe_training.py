@@ -136,19 +136,12 @@ def _replace(words: list[str], places: list[int], pair: str, merged: str) -> tup
     after: dict[str, list[int]] = defaultdict(list)
     for place in places:
         parts = words[place].split(pair)
-        if len(parts) == 2:  # the common case, without the rules for several occurrences
-            head, tail = parts
-            if head:
-                before[head[-1]].append(place)
-            if tail:
-                after[tail[0]].append(place)
-        else:
-            last = len(parts) - 2  # -1 when another merge consumed the pair's tokens
-            for index in range(last + 1):
-                if parts[index] or index > 0:
-                    before[parts[index][-1:] or merged].append(place)
-                if parts[index + 1] or index < last:
-                    after[parts[index + 1][:1] or pair[0]].append(place)
+        last = len(parts) - 2  # -1 when another merge consumed the pair's tokens
+        for index in range(last + 1):
+            if parts[index] or index > 0:
+                before[parts[index][-1:] or merged].append(place)
+            if parts[index + 1] or index < last:
+                after[parts[index + 1][:1] or pair[0]].append(place)
         words[place] = merged.join(parts)
     return before, after
 

@@ -51,14 +51,6 @@ class WordTokenizer(Tokenizer):
     def encode(self, text: str) -> list[int]:
         return list(chain.from_iterable(map(self._runs.__getitem__, text.split())))
 
-    def encode_batch(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        ids: list[int] = []
-        ends = []
-        for text in texts:
-            ids.extend(chain.from_iterable(map(self._runs.__getitem__, text.split())))
-            ends.append(len(ids))
-        return np.array(ids, np.uint32), np.diff(np.array(ends, np.int64), prepend=0)
-
     def ids_of_run(self, run: str) -> tuple[int, ...]:
         """The ids of the words in one run without white space."""
         words = cut_run(run)

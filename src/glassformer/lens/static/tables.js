@@ -42,7 +42,7 @@ export function lensTable(view, position, table) {
 }
 
 const ABOUT = {
-  entropy: "nats: 0 looks at one token",
+  entropy: "nats: 0 looks at one token; e to this is over how many tokens a head spreads",
   distance: "positions away, on this text",
   first: "weight on the first token, on this text",
   previous: "weight one position back, on repeated random tokens",
@@ -51,14 +51,18 @@ const ABOUT = {
   copying: "how far it raises the tokens it looks at, in standard deviations",
 };
 
-// What a head is, in a word, by its most pronounced score; null where none stands out. Chance is about one over the visible tokens.
+// What a head is, in a word, by its most pronounced score; where none stands out, over how many tokens it spreads. Chance is about one over the visible tokens.
 const WORDS = [["induction", 0.3, (value) => `induction ${value.toFixed(2)}`], ["previous", 0.4, () => "previous token"], ["duplicate", 0.3, () => "same token"], ["first", 0.5, () => "first token"]];
 export function headWord(table, layer, head) {
   const found = table?.rows.find((row) => row[0] === layer && row[1] === head);
   if (!found) return null;
   const known = WORDS.map(([name, least, word]) => [found[2 + table.columns.indexOf(name)], least, word, table.columns.includes(name)])
     .filter(([value, least, , there]) => there && value !== null && value >= least);
-  return known.length ? { word: known[0][2](known[0][0]), strength: known[0][0] } : null;
+  if (known.length) return { word: known[0][2](known[0][0]) };
+  const entropy = found[2 + table.columns.indexOf("entropy")];
+  if (entropy === null || !table.columns.includes("entropy")) return null;
+  const tokens = Math.max(1, Math.round(Math.exp(entropy)));
+  return { word: tokens === 1 ? "on 1 token" : `over ${tokens} tokens` };
 }
 
 // The head that says most about what the model has learned: the strongest of the first kind there is.

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 OVERLAP = "also occur in train"
 """Identifies a note about documents that also occur in the training text."""
+EARLY = "These verdicts are about the beginning of training"
+"""Identifies the note about runs that have hardly learned: it stands above the verdicts."""
 FEW_TUNING_SEEDS = 4
 """With fewer tuning seeds, the chosen setting is mostly noise."""
 
@@ -144,9 +146,9 @@ def notes_of_trials(study: Study) -> list[str]:
     """The notes that need the trials' folders."""
     reasons = [f"{one.trial.label}: {one.reason}" for rows in study.results.values() for one in rows if one.reason]
     others = [
+        *_not_above_bigram(study),
         *data_notes(study),
         *early_ends(study),
-        *_not_above_bigram(study),
         *_ignoring_the_source(study),
         *_environment_differences(study),
     ]
@@ -255,7 +257,16 @@ def _not_above_bigram(study: Study) -> list[str]:
             below.append(name)
     if not below:
         return []
-    return [f"Not better than the bigram baseline: {', '.join(below)}. They have learned too little; raise training.steps."]
+    names, several = ", ".join(below), len(below) > 1
+    if BASE in below:
+        are = "are" if several else "is"
+        return [
+            f"{EARLY}: {names} {are} not better than the bigram baseline yet. Raise training.steps to see what holds later."
+        ]
+    have = "They have" if several else "It has"
+    return [
+        f"Not better than the bigram baseline: {names}. {have} learned too little, or cannot learn more than a bigram knows."
+    ]
 
 
 def _ignoring_the_source(study: Study) -> list[str]:

@@ -31,6 +31,7 @@ from glassformer.foundation.metrics import TRAIN
 from glassformer.foundation.yaml_text import dump_yaml
 from glassformer.pages.html import render
 from glassformer.pages.page import (
+    Banner,
     Block,
     Cell,
     FigureBlock,
@@ -49,6 +50,7 @@ from glassformer.runs.records import MetricsLog
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.planning.design import run_noise
 from glassformer.study.planning.plan import BASE
+from glassformer.study.reporting.study_notes import EARLY
 from glassformer.study.reporting.wording import LEAK_FOUND, number, why_withheld
 from glassformer.study.several_studies import SetStudy, SeveralStudies, SizeStudy
 from glassformer.study.statistics.verdict import Verdict as StudyVerdict
@@ -123,12 +125,14 @@ def _verdicts(study: Study) -> list[Block]:
         Paragraph("What else differs from the baseline, the worst first:"),
         Table(["change", "compared with", "baseline", "change's own"], differing),
     ]
+    early = [note for note in study.notes if note.startswith(EARLY)]
     return [
         Heading("Verdicts"),
+        *(Banner(note) for note in early),
         _verdict_list(study),
         *(beside if differing else []),
         *(Paragraph(one.sentence) for one in study.worth),
-        *(Paragraph(note) for note in study.notes),
+        *(Paragraph(note) for note in study.notes if note not in early),
     ]
 
 
@@ -277,7 +281,7 @@ def _settings(study: Study) -> list[Block]:
     rows: list[list[Cell]] = [[name, *(_as_cell(flat.get(key)) for key in differing)] for name, flat in known.items()]
     facts: dict[str, Cell] = {
         "metric": f"{study.metric.name}, {study.metric.unit}",
-        "margin": study.plan.same_within,
+        "margin": f"{study.plan.same_within:g}",
         "looks": ", ".join(map(str, study.plan.all_looks)) + " seeds",
         "first seed": study.plan.first_seed,
         "design": "paired by seed"

@@ -237,7 +237,7 @@ class Explanation:
             text += " The difference is significant, but smaller than the margin." if self._found else ""
         elif self.word in ("better", "worse"):
             clause = f", by more than {self._margin}" if self.evidence.beyond_margin else ""
-            margin = "" if self.evidence.beyond_margin else f"; {self._margin}"
+            margin = "" if self.evidence.beyond_margin else f"; perhaps less than {self._margin}"
             runs = f"in {e.seeds_better if self.word == 'better' else e.seeds - e.seeds_better} of {e.seeds} seeds"
             shown = interval_text(e.difference, metric=e.metric)
             text = f"{self.word}{clause}{self._with}: {measured} ({shown}{margin}), {runs}. {self._p_text()}."

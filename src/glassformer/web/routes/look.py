@@ -89,7 +89,7 @@ def walk(state: AppState, values: dict[str, Any]) -> dict[str, Any]:
     return steps_of(run.look(text_of(values, "text")), position)
 
 
-OPENING = 24
+OPENING = 32
 """Tokens of the text that Look begins with, at most: a map of so many can be read."""
 PLAIN_TEXT = "the cat sat on the mat and the cat ran to the mat"
 

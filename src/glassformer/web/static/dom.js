@@ -77,12 +77,13 @@ export function empty(...children) {
   return h("div", { class: "state empty" }, ...children);
 }
 
-// Enter makes a new line in a text; with Ctrl or Cmd it sends the form.
-export function sendWithCtrlEnter(text) {
-  text.addEventListener("keydown", (event) => {
+// Enter makes a new line in a text; with Ctrl or Cmd it sends the form, by its first button if that may be pressed.
+export function sendWithCtrlEnter(place) {
+  place.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
     event.preventDefault();
-    text.form?.requestSubmit();
+    const form = place.form || place.closest("form");
+    if (!form.querySelector("button:not([type])")?.disabled) form.requestSubmit();
   });
 }
 

@@ -2,7 +2,7 @@
 import { link } from "/static/app.js";
 import { get, post, upload } from "/static/api.js";
 import { recipeForm } from "/static/form.js";
-import { field, fill, h, loading, number, problem } from "/static/dom.js";
+import { field, fill, h, loading, number, problem, sendWithCtrlEnter } from "/static/dom.js";
 
 export async function show(page, { words }) {
   const [all, folder] = await Promise.all([get("/api/recipes"), get("/api/folder")]);
@@ -111,6 +111,7 @@ export async function show(page, { words }) {
       h("button", { type: "button", class: "plain", onclick: () => take(path.value.trim()) }, "Use it")), said),
       h("div", { class: "row" }, field("Begin with", list), field("Name of its folder", name)), about,
       h("label", {}, study, " a study: several changes, several seeds, a verdict each"), more, verdict, h("p", { class: "actions" }, go, price), cost, h("h2", {}, "The recipe"), box));
+  sendWithCtrlEnter(page.querySelector("form"));
   load();
   return () => { clearTimeout(timer); turn++; loads++; };
 }

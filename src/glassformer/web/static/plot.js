@@ -6,9 +6,21 @@ const ON_LIGHT = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B27A00", "#56B4E
 const ON_DARK = ["#56B4E9", "#F0935C", "#3CC79B", "#E29BC4", "#E6C84A", "#9AA8FF"];
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-// ask(low, high) -> [{label, step, value, dashed}]; the same series each time, in the same order.
-// ``levels()``: baselines by name, as level lines; ``noisy`` series can be smoothed; ``perEpoch``: steps of an epoch, for the axis.
-export function curvePlot(ask, { label, height = 300, levels = () => ({}), perEpoch = null }) {
+// What a recorded key is called beside its curve.
+export const curveName = (key) => (key === "loss" ? "loss of each batch" : key.replace(/^train_/, "training ").replace(/^validation_/, "validation "));
+
+// Ticks at whole parts of ``unit`` (1: steps, or the steps of an epoch), at most ten.
+export function ticks(low, high, unit) {
+  const sizes = [...(unit === 1 ? [] : [0.1, 0.2, 0.5]), ...[0, 1, 2, 3, 4, 5, 6, 7, 8].flatMap((power) => [1, 2, 5].map((one) => one * 10 ** power))];
+  const by = unit * (sizes.find((size) => (high - low) / (size * unit) <= 10) ?? 1e9), found = [];
+  for (let at = Math.ceil(low / by); at * by <= high; at++) found.push(at * by);
+  return found;
+}
+
+// ask(low, high) -> [{label, name, step, value, dashed, noisy, faint, color}]; the same series each time, in the same order.
+// ``levels()``: baselines by name, as level lines; ``noisy`` series can be smoothed, ``faint`` ones stay in the background;
+// ``unit``: what the values are; ``perEpoch``: steps of an epoch, for the axis.
+export function curvePlot(ask, { label, unit = "", height = 300, levels = () => ({}), perEpoch = null }) {
   const box = h("div", { class: "plot", role: "img", "aria-label": label });
   const said = h("p", { class: "small", "aria-live": "polite" });
   let plot = null, view = null, series = [], turn = 0, frame = 0, late = null;
@@ -26,36 +38,55 @@ export function curvePlot(ask, { label, height = 300, levels = () => ({}), perEp
   const shownValues = (one) => (one.noisy && smooth.checked && one.value.length > 8 ? smoothed(one.value) : one.value);
   function joined() {
     if (!series.length) return [[0]];
-    const data = uPlot.join(series.map((one) => [one.step, shownValues(one)]));
-    return [...data, ...lines().map(([, value]) => data[0].map(() => value))];
+    return uPlot.join(series.map((one) => [one.step, shownValues(one)]));
   }
-  const count = () => 1 + series.length + (series.length ? lines().length : 0);
+  // The curves fill the picture; a baseline belongs to it when it is near them.
+  function heights(_, least, most) {
+    if (least === null || !Number.isFinite(least)) return [0, 1];
+    const span = most - least || Math.abs(most) || 1, near = lines().map(([, value]) => value).filter((value) => value > least - 0.5 * span && value < most + 0.15 * span);
+    const [low, high] = [Math.min(least, ...near), Math.max(most, ...near)], room = 0.08 * (high - low || span);
+    return [least >= 0 ? Math.max(0, low - room) : low - room, high + room];
+  }
+  // Names of lines that are too close to be read apart stand together: [[names, place]], in pixels.
+  function lineNames(self, apart) {
+    const found = [];
+    for (const [name, value] of lines()) {
+      const place = self.valToPos(value, "y", true), last = found.at(-1);
+      if (!(place > self.bbox.top && place < self.bbox.top + self.bbox.height)) continue;
+      self.ctx.moveTo(self.bbox.left, place);
+      self.ctx.lineTo(self.bbox.left + self.bbox.width, place);
+      if (last && last[1] - place < apart) found[found.length - 1] = [`${last[0]}, ${name}`, place]; else found.push([name, place]);
+    }
+    return found;
+  }
   function renew() { if (plot) { plot.destroy(); plot = null; } soon(); }
 
   function options(width) {
     const colors = matchMedia("(prefers-color-scheme: dark)").matches ? ON_DARK : ON_LIGHT;
     return {
       width, height, cursor: { drag: { x: true, y: false } }, legend: { live: true },
-      scales: { x: { time: false }, y: log.checked ? { distr: 3 } : {} },
-      axes: [{ stroke: css("--soft"), grid: { stroke: css("--line"), width: 1 }, label: perEpoch ? "epoch" : "step", labelSize: 22,
-        ...(perEpoch ? { values: (_, ticks) => ticks.map((at) => number(at / perEpoch, 3)) } : {}) },
-        { stroke: css("--soft"), grid: { stroke: css("--line"), width: 1 }, size: 58 }],
+      scales: { x: { time: false }, y: log.checked ? { distr: 3 } : { range: heights } },
+      axes: [{ stroke: css("--soft"), grid: { stroke: css("--line"), width: 1 }, label: perEpoch ? "epoch" : "step", size: 30, labelSize: 20, labelGap: 0,
+        splits: (_, axis, low, high) => ticks(low, high, perEpoch || 1), values: (_, places) => places.map((at) => number(at / (perEpoch || 1), 3)) },
+        { stroke: css("--soft"), grid: { stroke: css("--line"), width: 1 }, size: 50, label: unit, labelSize: 20 }],
       series: [{ label: "step" }, ...series.map((one, place) => ({
-        label: one.label, stroke: colors[(one.color ?? place) % colors.length], width: 1.8, dash: one.dashed ? [7, 4] : undefined,
+        label: one.name || one.label, stroke: `${colors[(one.color ?? place) % colors.length]}${one.faint ? "66" : ""}`, width: one.faint ? 1 : 1.8, dash: one.dashed ? [7, 4] : undefined,
         spanGaps: true, points: { show: (_, at) => series[at - 1].step.length < 60, size: 5 }, value: (_, value) => number(value),
-      })), ...(series.length ? lines() : []).map(([name]) => ({ label: `${name} (baseline)`, stroke: css("--soft"), width: 1, dash: [2, 4], spanGaps: true, points: { show: false }, value: (_, value) => number(value) }))],
-      // The name of each baseline, at the right end of its line.
+      }))],
+      // Each baseline as a level line with its name at the right end.
       hooks: { draw: [(self) => {
         if (!series.length) return;
         const pen = self.ctx, ratio = devicePixelRatio || 1;
         pen.save();
-        pen.fillStyle = css("--soft");
+        pen.fillStyle = pen.strokeStyle = css("--soft");
+        pen.setLineDash([2 * ratio, 4 * ratio]);
         pen.font = `${12 * ratio}px ${css("font-family") || "sans-serif"}`;
         pen.textAlign = "right";
-        for (const [name, value] of lines()) {
-          const y = self.valToPos(value, "y", true);
-          if (y > self.bbox.top && y < self.bbox.top + self.bbox.height) pen.fillText(name, self.bbox.left + self.bbox.width - 4 * ratio, y - 4 * ratio);
-        }
+        pen.textBaseline = "bottom";
+        pen.beginPath();
+        const names = lineNames(self, 15 * ratio);
+        pen.stroke();
+        for (const [name, place] of names) pen.fillText(name, self.bbox.left + self.bbox.width - 4 * ratio, place - 2 * ratio);
         pen.restore();
       }], setSelect: [(self) => {
         if (self.select.width < 4) return;
@@ -68,14 +99,14 @@ export function curvePlot(ask, { label, height = 300, levels = () => ({}), perEp
   function draw() {
     if (!box.isConnected) return;
     const data = joined();
-    if (plot && plot.series.length === count()) {
+    if (plot && plot.series.length === 1 + series.length) {
       plot.setData(data, false);
       plot.setScale("x", { min: view ? view[0] : data[0][0], max: view ? view[1] : data[0].at(-1) || 1 });
     } else {
       if (plot) plot.destroy();
       plot = new uPlot(options(Math.max(280, box.clientWidth)), data, box);
     }
-    said.textContent = series.filter((one) => one.step.length).map((one) => `${one.label}: ${number(one.value.at(-1))} at step ${number(one.step.at(-1))}`).join(" · ");
+    said.textContent = series.filter((one) => one.step.length).map((one) => `${one.name || one.label}: ${number(one.value.at(-1))} at step ${number(one.step.at(-1))}`).join(" · ");
     box.dataset.points = series.reduce((sum, one) => sum + one.step.length, 0);
     box.dataset.drawn = performance.now().toFixed(1);
   }

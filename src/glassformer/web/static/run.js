@@ -3,7 +3,7 @@ import { link } from "/static/app.js";
 import { address, events, get, order, post } from "/static/api.js";
 import { drawBlocks } from "/static/blocks.js";
 import { badge, fill, h, loading, number, problem, sentence } from "/static/dom.js";
-import { curvePlot } from "/static/plot.js";
+import { curveName, curvePlot } from "/static/plot.js";
 import { explained } from "/static/words.js";
 
 const duration = (seconds) => seconds < 90 ? `${Math.round(seconds)} s` : seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
@@ -67,13 +67,14 @@ export async function show(page, { name }) {
   // What the run can do, what is most often wanted first.
   function parts() {
     const can = run.abilities || {};
+    if (!run.checkpoints.length) return []; // nothing to look into yet
     return [["look", "Look", true], ["generate", "Generate", can.generates], ["ask", { labels: "Classify", multilabel: "Classify", regression: "Predict" }[can.objective] || "Ask", can.answers], ["translate", "Translate", can.translates], ["walk", "Walk through", true], ["tokens", "Tokens", true]].filter(([, , fits]) => fits);
   }
   function verdict() {
     const value = run[`validation_${run.metric}`];
     if (value === null || value === undefined || running()) return null;
     const than = run.baseline ? ` The best baseline, ${run.baseline.name}, has ${number(run.baseline.value)}.` : "";
-    return h("p", { class: "verdict-line" }, h("strong", {}, `Validation ${run.metric} ${number(value)}`), ` at step ${number(run.step)}.${than}`);
+    return h("p", { class: "verdict-line" }, h("strong", {}, `Validation ${run.metric} ${number(value)}`), ` at step ${number(run.step)}.`, explained(than));
   }
   const running = () => run.status === "running";
   function drawHealth() {
@@ -92,8 +93,9 @@ export async function show(page, { name }) {
     const keys = [metric, `train_${metric}`, `validation_${metric}`];
     const plot = curvePlot(async (low, high) => {
       const { curves } = await get("/api/run/curves", { run: name, low, high, points: 1200 });
-      return keys.filter((key) => curves[key]).map((key) => ({ label: key, ...curves[key], dashed: key === keys[2], noisy: key === "loss" }));
-    }, { label: `${metric} of ${name} against steps`, levels: () => (metric === (run.metric || "loss") && run.baselines) || {}, perEpoch: run.epoch_steps });
+      const measured = key => key === "loss" && Boolean(curves.train_loss); // then single batches are the background
+      return keys.filter((key) => curves[key]).map((key) => ({ label: key, name: curveName(key), ...curves[key], color: key === keys[2] ? 1 : 0, dashed: key === keys[2], noisy: key === "loss", faint: measured(key) }));
+    }, { unit: metric, label: `${metric} of ${name} against steps`, levels: () => (metric === (run.metric || "loss") && run.baselines) || {}, perEpoch: run.epoch_steps });
     return { ...plot, shows: (key) => keys.includes(key) };
   });
 
@@ -109,7 +111,7 @@ export async function show(page, { name }) {
     } catch (error) { if (fits()) fill(samples, h("p", { class: "small" }, sentence(error.message))); }
   }
   get("/api/run/cost", { run: name }).then((found) => fill(cost, costTable(found)), (error) => fill(cost, problem(error)));
-  fill(page, head, said, health, h("h2", {}, "How it gets there"), plots.map((plot) => plot.element), measured, h("h2", {}, "What it writes"), samples, h("h2", {}, "What it costs"), cost,
+  fill(page, head, said, health, h("h2", {}, "How it gets there"), plots.map((plot) => plot.element), measured, h("h2", {}, run.abilities.says), samples, h("h2", {}, "What it costs"), cost,
     h("h2", {}, "Checks"), checks(run.checks),
     run.ancestry.length > 0 && [h("h2", {}, "Where its weights come from"), h("ol", {}, run.ancestry.map((one) => h("li", {}, one.name ? h("a", { href: link("run", one.name) }, one.name) : one.run, `, step ${number(one.step)}`)))],
     h("h2", {}, "How to run it again"), facts(Object.entries(run.environment)),
@@ -133,6 +135,8 @@ export async function show(page, { name }) {
       const known = open.status;
       open.status = status || known;
       again().then(() => other && known && open.samples && drawSamples(), () => {});
+    } else if (Object.keys(news.curves || {}).some((key) => key.startsWith("validation_"))) {
+      again().catch(() => {}); // an evaluation: the verdict, and what a first checkpoint makes possible
     } else if (last !== null) { run.step = last; drawStep(); }
   });
   return () => { stop(); seen.disconnect(); plots.forEach((plot) => plot.close()); };
@@ -148,7 +152,7 @@ function costTable(cost) {
 function checks(lines) {
   if (!lines.length) return h("p", { class: "small" }, "Not recorded.");
   return h("ul", { class: "plain-list" }, lines.map((line) => {
-    const [, word, rest] = line.match(/^(passed|FAILED|not judged)\s+(.*)$/) || [null, null, line];
+    const [, word, rest] = line.match(/^(passed|FAILED|not judged|not asked)\s+(.*)$/) || [null, null, line];
     return h("li", {}, word && badge(word.toLowerCase()), " ", sentence(rest));
   }));
 }

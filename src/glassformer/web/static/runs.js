@@ -46,7 +46,7 @@ export async function show(page) {
     const at = one.steps && one.status === "running" ? `${number(one.step)} of ${number(one.steps)}` : number(one.step);
     fill(line.querySelector(".status"), badge(one.status), one.tainted && badge("tainted"));
     line.querySelector(".step").textContent = at;
-    fill(line.querySelector(".value"), number(value(one, "value")), folder.runs.some((other) => other.metric !== one.metric) && ` ${one.metric}`,
+    fill(line.querySelector(".value"), number(value(one, "value")), value(one, "value") !== null && folder.runs.some((other) => other.metric !== one.metric) && ` ${one.metric}`,
       one.baseline && h("span", { class: "interval" }, `${one.baseline.name} ${number(one.baseline.value)}`));
     fill(line.querySelector(".curve"), spark(one.curve, `Training loss of ${one.name}`));
   }
@@ -78,9 +78,9 @@ export async function show(page) {
       started.filter((one) => one.alive).map((one) => h("p", { class: "banner note", role: "note" }, badge(one.state === "waiting" ? "waiting" : "starting"), ` ${one.name}: ${one.said}`)),
       started.filter((one) => !one.alive && one.kind === "run").map((one) => h("p", { class: "banner", role: "alert" }, badge("not started"), ` ${one.name}: ${one.said}`)),
       found.length > 0 && [h("h2", {}, `${found.length} ${found.length === 1 ? "run" : "runs"}`),
-        h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Table of runs" }, h("table", {},
+        h("div", { class: "wide runs", tabindex: 0, role: "region", "aria-label": "Table of runs" }, h("table", {},
           h("thead", {}, h("tr", {}, h("th", { class: "tick" }, h("span", { class: "unseen" }, "Choose")), heading("name", "run"), heading("status", "status"), heading("step", "step", true),
-            heading("value", `validation ${metrics.length === 1 ? metrics[0] : ""}`, true), heading("data", "data"), h("th", { scope: "col" }, "loss"), differing.map((key) => heading(key, key)))),
+            heading("value", `validation ${metrics.length === 1 ? metrics[0] : ""}`, true), heading("data", "data"), h("th", { scope: "col" }, "training loss"), differing.map((key) => heading(key, key)))),
           h("tbody", {}, found.map(row))))],
       !folder.runs.length && !folder.studies.length && empty(h("p", {}, "No runs in this folder yet."), h("p", {}, h("a", { class: "button", href: link("new") }, "Start one"))),
       folder.runs.length > 0 && !found.length && search.value && empty(h("p", {}, "No run matches the search.")),
