@@ -131,7 +131,9 @@ def _owners(error: BaseException) -> Iterator[tuple[type, str]]:
     if isinstance(error, TypeError):  # "Mine.build() got an unexpected keyword argument"
         name = str(error).partition("(")[0].rpartition(".")[0].rpartition(".")[2]
         modules = [sys.modules.get(module_of(Path(key))) for key in _loaded]
-        yield from ((found, "") for module in modules if isinstance(found := getattr(module, name, None), type))
+        called_so = [found for module in modules if isinstance(found := getattr(module, name, None), type)]
+        at_work = {type(value) for frame in running for value in frame.f_locals.values()}
+        yield from ((found, "") for found in sorted(called_so, key=lambda found: found not in at_work))
     for frame in running:
         if (own := frame.f_locals.get("self")) is not None:
             yield type(own), frame.f_code.co_name
