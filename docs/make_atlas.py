@@ -42,9 +42,9 @@ def results() -> str:
     s = summary
     lines = [
         f"{s['rows']} changes in {s['cells']} cells from {s['runs']} runs. Placebos: {s['placebo_false_words']} of "
-        f"{s['placebo_cells']} cells got a word. Rulers: {s['rulers_found']} of {s['ruler_cells']} found. Positive controls: "
-        f"{s['controls_invalid']} of {s['control_cells']} invalid. By chance about {s['expected_false_words']} words would be "
-        "false.",
+        f"{s['placebo_cells']} cells were called better, worse or invalid. Rulers: {s['rulers_found']} of {s['ruler_cells']} "
+        f"found. Positive controls: {s['controls_invalid']} of {s['control_cells']} invalid. By chance about "
+        f"{s['expected_false_words']} words would be false.",
         "",
         "Differences from the baseline in thousandths of a nat per byte with corrected 95 % intervals; less is better. "
         "*Worth*: in steps of the baseline, on the first text. *Rate*: whether the learning rate was tuned for the row.",

@@ -34,7 +34,7 @@ WORDS = ("better", "worse", "same", "not decided", "invalid")
 TOP = """# Six small systems: what was published, what we found
 
 Written by `python docs/make_systems.py` from [systems.yaml](systems.yaml) and the records in [measurements](measurements); a
-test holds the page equal to them, and every command is parsed. Each system is a known exercise about one part of the
+test holds the page equal to them and executes each command in short. Each system is a known exercise about one part of the
 Transformer: attention by hand and a mini GPT (S0), reasoning about attention and tuning few parameters (S1), what a model
 knows (S2), an encoder and a decoder on speeches (S3), a GPT from scratch (S4), the whole Transformer on pairs of texts (S5).
 The published figures are those of course work and public solutions, one run each unless said. Ours carry a 95 % interval:

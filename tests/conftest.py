@@ -173,11 +173,12 @@ def trained(tiny_text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trains without the checks of the laws, which take longer than a tiny run; they have tests of their own."""
+    """Trains and evaluates without the checks of the laws, which take longer than a tiny run; they have tests of their own."""
     from glassformer.checks.check_report import CheckReport
 
     passed = CheckReport(subject="a tiny model")
-    monkeypatch.setattr("glassformer.experiment.require_network", lambda model, **options: passed)
+    for module in ("experiment", "run"):
+        monkeypatch.setattr(f"glassformer.{module}.require_network", lambda model, **options: passed)
 
 
 @pytest.fixture

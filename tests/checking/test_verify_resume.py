@@ -25,9 +25,9 @@ def test_a_killed_run_ends_in_the_same_bits(tiny, tmp_path) -> None:
         def progress(self, *arguments: object) -> None: ...
 
     longer = {"training.steps": 400, "checkpoint.every": 7, "evaluation.every": 400}
-    proof = verify_resume(tiny, set=longer, kills=2, times=1, seed=4, folder=tmp_path, watch=Listener())
-    first, second = proof.broken[0]["killed_at_steps"]
-    assert 0 < first < second < 400  # in the middle of training, not before and not after
+    proof = verify_resume(tiny, set=longer, kills=1, times=1, seed=4, folder=tmp_path, watch=Listener())
+    (step,) = proof.broken[0]["killed_at_steps"]
+    assert 0 < step < 400  # in the middle of training, not before and not after
     assert proof.same
     assert set(proof.unbroken) == {"model.safetensors", "optimizer.safetensors"}
     assert proof.broken[0]["sha256"] == proof.unbroken

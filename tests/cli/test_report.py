@@ -6,6 +6,7 @@ import json
 import shutil
 
 from tests.study.conftest import MadeUp
+from tests.study.test_size_study import made
 
 from glassformer.study.several_studies import SetStudy
 
@@ -65,6 +66,15 @@ def test_of_a_study_on_several_sets_those_over_all_are_told(cli, tmp_path) -> No
     told = cli("report", folder, "--json").json
     assert (told["kind"], told["name"], told["sets"]) == ("study on several sets", "both", ["a", "b", "c"])
     assert [(one["variant"], one["verdict"]) for one in told["verdicts"]] == [("alibi", "better")]
+
+
+def test_of_a_study_at_several_sizes_the_trends_are_told_and_a_table_is_of_one(cli, tmp_path) -> None:
+    sizes = made(tmp_path / "sizes")
+    told = cli("report", sizes.folder, "--json").json
+    assert (told["kind"], told["sizes"]) == ("study at several sizes", list(sizes.studies))
+    assert [one["trend"] for one in told["trends"]] == [one.word for one in sizes.trends]
+    refused = cli("report", sizes.folder, "--table", "csv")
+    assert (refused.code, str(sizes.folder) in refused.sentence) == (2, True)
 
 
 def test_what_is_no_run(cli, tmp_path) -> None:

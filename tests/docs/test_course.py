@@ -146,10 +146,11 @@ class TestEveryLesson:
             assert re.search(rf"(?<![\d.]){re.escape(figure)}(?!\d)", told), figure
 
 
-SLOW = ("3-gpt", "4-positions", "6-knowledge", "10-blocks")
+SLOW = ("3-gpt", "4-positions", "6-knowledge", "10-blocks", "12-pairs")
 """Lessons that evaluate a whole split or start a study: too long for every run of the tests."""
 
 
+@pytest.mark.usefixtures("few_docstrings")
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in LESSONS])
 def test_its_cells_run_shortened(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

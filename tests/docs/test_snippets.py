@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("few_docstrings")
 ROOT = Path(__file__).parents[2]
 SNIPPETS = ROOT / "docs" / "snippets"
 BLOCK = re.compile(r"^```\w*\n# docs/snippets/(\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -55,6 +56,7 @@ def test_code_in_pages_comes_from_files() -> None:
 TAKE_LONG = (
     "huggingface.sh",
     "look.sh",
+    "compare.py",
     "compare_command.sh",
     "labels.sh",
     "labels_csv.sh",
@@ -64,7 +66,7 @@ TAKE_LONG = (
     "own_gru.sh",
     "altered.py",
 )
-"""Shell snippets of many commands, each of which imports torch anew."""
+"""Many commands, each of which imports torch anew, or many runs; ``frames.py`` is the quick study."""
 
 
 def runnable() -> list[Any]:

@@ -25,6 +25,11 @@ EXERCISES = parse_yaml((ROOT / "docs/exercises.yaml").read_text(), "exercises.ya
 ITEMS = [item for one in EXERCISES for item in one["items"]]
 LINES = [*(line for row in ROWS for line in row["commands"]), *(line for item in ITEMS for line in item.get("run", ()))]
 COMMANDS = [words for words in dict.fromkeys(LINES) if words.startswith("glassformer ")]
+QUOTED = [item for item in ITEMS if "prints" in item]
+AS_THEY_STAND = {
+    line for item in QUOTED for line in item["run"] if line.startswith("glassformer byhand") or "--dry-run" in line
+}
+"""Executed in full, and what they print is compared."""
 REFUSED = [line for item in ITEMS for line in item.get("refused", ())]
 STEPS = {
     "training.steps": 2,
@@ -35,10 +40,14 @@ STEPS = {
 }
 CAPTIONS = ("train", "val", "test_2016_flickr")
 SIZES = {
-    ("names", "multi30k", "transformer", "shakespeare", "world"): {"model.width": 32, "model.layers": 1},
+    ("names", "multi30k", "transformer", "shakespeare", "world", "docstrings"): {"model.width": 32, "model.layers": 1},
     ("speeches", "numbers"): {"model.width": 32},  # commands look at their later layers
 }
-SMALL = {"gpt-nano-words": {"model.context": 32}, "bpe": {"tokenizer.vocab": 300}}
+SMALL = {
+    "gpt-nano-words": {"model.context": 32},
+    "bpe": {"tokenizer.vocab": 300},
+    "numbers-in-words": {"data.set.pairs": 600, "data.set.held_out": 30},
+}
 ENCODERS = ("sst2", "boolq")
 """Recipes and studies of pretrained encoders, by how their names begin."""
 
@@ -93,7 +102,7 @@ def write_sets(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def place(tmp_path_factory: pytest.TempPathFactory, few_docstrings: None) -> Iterator[Path]:
     """One folder for all commands, since later ones read what earlier ones wrote; with the sets beside it."""
     folder = tmp_path_factory.mktemp("systems")
     write_sets(folder / "data")
@@ -152,7 +161,8 @@ TAKE_LONG = ("compare translation", "wikitext-2", "tinyshakespeare", "sst2-grid"
 def lines() -> list[Any]:
     slow = {line for line in COMMANDS if line.startswith("glassformer compare") and any(name in line for name in TAKE_LONG)}
     slow |= {line for line in COMMANDS if "compare gpt-nano-words" in line or "compare translation" in line}
-    return [pytest.param(line, marks=pytest.mark.slow) if line in slow else line for line in COMMANDS]
+    shortened = [line for line in COMMANDS if line not in AS_THEY_STAND]
+    return [pytest.param(line, marks=pytest.mark.slow) if line in slow else line for line in shortened]
 
 
 @pytest.mark.parametrize("line", lines())
@@ -186,14 +196,14 @@ def test_what_is_to_be_refused_is(line: str, place: Path, encoder: Path, monkeyp
     assert run(short(line, encoder)) == 2
 
 
-@pytest.mark.parametrize("item", [item for item in ITEMS if "prints" in item], ids=lambda item: item["id"])
+@pytest.mark.parametrize("item", QUOTED, ids=lambda item: item["id"])
 def test_what_an_answer_quotes_is_printed(
     item: dict[str, Any], place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Commands of attention by hand and of sizes, as they stand."""
     monkeypatch.chdir(place)
     for line in item["run"]:
-        if line.startswith("glassformer byhand") or line.endswith("--dry-run"):
+        if line in AS_THEY_STAND:
             assert run(shlex.split(line)[1:]) == 0
     printed = capsys.readouterr().out
     assert [quoted for quoted in item["prints"] if str(quoted) not in printed] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import re
 import shlex
@@ -73,9 +74,14 @@ def test_every_command_parses(rows: list[dict[str, Any]]) -> None:
             parses(words[1:])
 
 
+@functools.cache
+def verbs() -> Any:
+    return typer.main.get_command(app)
+
+
 def parses(words: list[str]) -> None:
     """The command line takes the words; a recipe, a plan and its settings exist."""
-    command: Any = typer.main.get_command(app)
+    command = verbs()
     name, rest = "", list(words)
     while hasattr(command, "commands"):
         name, *rest = rest

@@ -239,6 +239,16 @@ def test_an_error_of_a_plugin_is_the_plugins(slot, tmp_path) -> None:
     assert fault_in_plugin(caught.value) is None
 
 
+def test_of_two_classes_of_one_name_the_one_at_work_is_named(slot, tmp_path) -> None:
+    files = [written(tmp_path, name, FAULTY) for name in ("one.py", "other.py")]
+    load_plugins(files)
+    for file in files:
+        mine = sys.modules[module_of(file)].Mine()
+        with pytest.raises(TypeError) as caught:
+            mine.asked(1, 2)
+        assert str(file) in (fault_in_plugin(caught.value) or "")
+
+
 REPLACED = {
     "torch.nn.functional.gelu": "def mine(x):\n    return x\nF.gelu = mine",
     "torch.nn.functional.silu": "class Mine:\n    def __call__(self, x):\n        return x\nF.silu = Mine()",

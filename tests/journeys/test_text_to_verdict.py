@@ -140,7 +140,7 @@ def test_from_a_text_file_to_verdicts_killed_on_the_way(folder: Path) -> None:
     assert (folder / "whole" / "report.html").is_file()
     assert (folder / "whole" / "report.md").is_file()
     assert not workers_of(folder / "whole" / "logs")
-    assert numbers(through(folder, "killed", kills=2)[0]) == numbers(whole)
+    assert numbers(through(folder, "killed", kills=1)[0]) == numbers(whole)
     assert not workers_of(folder / "killed" / "logs")
 
 

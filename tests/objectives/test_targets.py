@@ -213,7 +213,10 @@ def test_labels_are_given_from_the_fitted_thresholds_by_ask_as_by_predict(runs: 
         assert set(run.ask("w4 w6")[0].answer.split(", ")) == set(labels or ("no label",))
 
 
-@pytest.mark.parametrize(("objective", "column"), [("multilabel", "topics"), ("regression", "price"), ("regression", "stars")])
+@pytest.mark.parametrize(
+    ("objective", "column"),
+    [("multilabel", "topics"), ("regression", "price"), pytest.param("regression", "stars", marks=pytest.mark.slow)],
+)
 def test_every_target_has_verdicts(tmp_path: Path, objective: str, column: str) -> None:
     """Of a change that learns nothing, whatever the target: the others are ahead, and no difference is claimed."""
     file = table(tmp_path / "t.csv", rows=400)

@@ -19,10 +19,15 @@ from glassformer.pretrained import adapter_export as adapters
 from glassformer.pretrained.adapter_export import Answers, save_adapter, save_merged
 
 transformers = pytest.importorskip("transformers")
-peft = pytest.importorskip("peft")
 pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries' own advice
 WORDS = 37
 TUNINGS = ["lora", {"kind": "prompt", "length": 5}, {"kind": "prefix", "length": 6}]
+
+
+@pytest.fixture
+def peft() -> Any:
+    """Imported by the tests that need it: it takes a second, and every worker collects this file."""
+    return pytest.importorskip("peft")
 
 
 def tuned(folder: Path, **settings: Any) -> Any:
@@ -46,7 +51,7 @@ def rows() -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.mark.parametrize("tuning", TUNINGS, ids=str)
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
 def test_plain_peft_gives_the_same_scores(
-    kind: str, tuning: Any, bert_folder: Path, roberta_folder: Path, tmp_path: Path
+    kind: str, tuning: Any, bert_folder: Path, roberta_folder: Path, tmp_path: Path, peft: Any
 ) -> None:
     base = bert_folder if kind == "bert" else roberta_folder
     network = tuned(base, tuning=tuning, pool="own")
@@ -60,7 +65,7 @@ def test_plain_peft_gives_the_same_scores(
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
-def test_with_mean_pooling_peft_gives_the_vectors_and_the_head_is_beside(bert_folder: Path, tmp_path: Path) -> None:
+def test_with_mean_pooling_peft_gives_the_vectors_and_the_head_is_beside(bert_folder: Path, tmp_path: Path, peft: Any) -> None:
     network = tuned(bert_folder, tuning="lora", pool="mean")
     save_adapter(network, tmp_path / "adapter", answers=Answers(["a", "b", "c"]))
     base = transformers.AutoModel.from_pretrained(bert_folder)
@@ -111,7 +116,9 @@ def test_a_head_without_a_class_is_never_written_under_the_labels_names(
 
 
 @pytest.mark.parametrize("tuning", TUNINGS, ids=str)
-def test_an_adapter_has_the_labels_and_no_path_of_this_machine(tuning: Any, bert_folder: Path, tmp_path: Path) -> None:
+def test_an_adapter_has_the_labels_and_no_path_of_this_machine(
+    tuning: Any, bert_folder: Path, tmp_path: Path, peft: Any
+) -> None:
     network, out = tuned(bert_folder, tuning=tuning, pool="own"), tmp_path / "adapter"
     network.save_pretrained(out, answers=Answers(["a", "b", "c"]))
     config = transformers.AutoConfig.from_pretrained(out)

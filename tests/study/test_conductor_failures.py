@@ -90,7 +90,7 @@ class TestStops:
 
         with pytest.raises(Interrupted, match="the same command resumes") as stopped:
             conduct(loss)
-        assert stopped.value.code == 143
+        assert stopped.value.exit_code == 143
         assert conduct.executor.closed
         assert any(sentence.startswith("Stopping") for sentence in conduct.said)
         assert [(line.name, line.word) for line in entries(tmp_path / "study")] == [("alibi", "begun"), ("rotary", "begun")]
@@ -109,4 +109,4 @@ class TestStops:
     def test_a_trial_that_was_interrupted_ends_the_study(self, conduct):
         with pytest.raises(Interrupted) as stopped:
             conduct(lambda *_: {"status": "stopped", "reason": "Stopped.", "signal": 2})
-        assert stopped.value.code == 130
+        assert stopped.value.exit_code == 130

@@ -27,16 +27,13 @@ from glassformer.study.study import Study
 PLUGIN = Path(__file__).with_name("hostile_parts.py")
 
 
-@pytest.fixture
-def attempt(tmp_path, monkeypatch):
-    """Compares one change of a tiny recipe, inline."""
-    monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "cache"))
+def tiny_recipe(folder: Path) -> dict[str, Any]:
     chance = random.Random(0)
     words = ["".join(chance.choice("abcdefgh") for _ in range(chance.randint(2, 6))) for _ in range(60)]
     rows = (" ".join(chance.choice(words[: 10 if chance.random() < 0.5 else 60]) for _ in range(8)) for _ in range(150))
-    text = tmp_path / "text.txt"
+    text = folder / "text.txt"
     text.write_text("\n".join(rows) + "\n", encoding="utf-8")
-    recipe = {
+    return {
         "data": {"path": str(text), "document": "line"},
         "tokenizer": "char",
         "model": {"width": 12, "layers": 2, "heads": 3, "context": 24},
@@ -44,6 +41,13 @@ def attempt(tmp_path, monkeypatch):
         "evaluation": {"every": 40},
         "checkpoint": {"every": 40},
     }
+
+
+@pytest.fixture
+def attempt(tmp_path, monkeypatch):
+    """Compares one change of a tiny recipe, inline."""
+    monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "cache"))
+    recipe = tiny_recipe(tmp_path)
 
     def attempt(vary: dict[str, list[Any]], *, tuned: dict[str, list[Any]] | None = None, **more: Any) -> Study:
         options = {"seeds": 2, "on": "inline", "plugins": [PLUGIN], "store": False, "out": tmp_path / "study", **more}
@@ -94,34 +98,61 @@ def conditions(study: Study) -> dict[str, str]:
     return {one.what: one.text for one in verdict.conditions}
 
 
+@pytest.fixture(scope="module")
+def several(tmp_path_factory) -> Study:
+    """One study of the single changes that need no setting of their own; to be read only."""
+    folder = tmp_path_factory.mktemp("several")
+    vary = {
+        "model.block": ["twin"],
+        "model.feedforward": ["other-start", "same-start", "says-nothing"],
+        "objective": ["four-batches", "kind-judge"],
+        "training.steps": [80],
+        "training.batch_size": [20],
+        "model.width": [24],
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GLASSFORMER_CACHE", str(folder / "cache"))
+        options = {"seeds": 2, "on": "inline", "plugins": [PLUGIN], "store": False, "out": folder / "study"}
+        return compare(tiny_recipe(folder), vary, **options)
+
+
+def told(study: Study, name: str) -> tuple[Any, dict[str, str]]:
+    """The verdict on a change and its conditions."""
+    verdict = next(one for one in study.verdicts if one.variant == name)
+    return verdict, {one.what: one.text for one in verdict.conditions}
+
+
+def rows(study: Study, name: str) -> list[dict[str, Any]]:
+    """The baseline's row of the table and that of a change."""
+    return [row for row in study.table if row["variant"] in ("base", name)]
+
+
 class TestTheTable:
     """The rows of what once got a word that it did not deserve."""
 
-    def test_a_block_whose_attributes_have_other_names_is_the_same_run(self, attempt):
+    def test_a_block_whose_attributes_have_other_names_is_the_same_run(self, several):
         """The block pre with parts called attn and mlp: the same start and the same bits."""
-        study = attempt({"model.block": ["twin"]})
-        assert conditions(study) == {}
-        assert study.verdicts[0].difference.value == 0.0
+        verdict, found = told(several, "model.block=twin")
+        assert found == {}
+        assert verdict.difference.value == 0.0
 
-    def test_a_part_whose_attributes_have_other_names_starts_alike(self, attempt):
+    def test_a_part_whose_attributes_have_other_names_starts_alike(self, several):
         """A feed-forward written again, with layers called one and two; only where it does not mark what writes into the
         residual stream, its start differs, and the sentence says that nothing else does."""
-        study = attempt({"model.feedforward": ["other-start"]})
-        found = conditions(study)
+        verdict, found = told(several, "model.feedforward=other-start")
         assert list(found) == ["start"]
         assert found["start"].startswith("the baseline's own network and nothing but another start (blocks.0.feedforward")
-        assert "compared with the baseline's own network" in study.verdicts[0].sentence
-        assert conditions(attempt({"model.feedforward": ["same-start"]}, out=study.folder.with_name("two"))) == {}
+        assert "compared with the baseline's own network" in verdict.sentence
+        assert told(several, "model.feedforward=same-start")[1] == {}
 
     def test_a_feedforward_that_states_fewer_flops(self, attempt):
         with refused(ConfigError, "stated-flops"):
             attempt({"model.feedforward": ["fewer-flops"]})
 
-    def test_one_that_states_nothing_is_counted(self, attempt):
-        study = attempt({"model.feedforward": ["says-nothing"]})
-        base, own = study.table
+    def test_one_that_states_nothing_is_counted(self, several):
+        base, own = rows(several, "model.feedforward=says-nothing")
         assert own["parameters"] - base["parameters"] == 2 * 3 * (12 * 48 + 48 + 48 * 12)
-        assert set(conditions(study)) == {"parameters", "flops", "memory_bytes"}
+        assert set(told(several, "model.feedforward=says-nothing")[1]) == {"parameters", "flops", "memory_bytes"}
 
     def test_matched_by_what_is_counted(self, attempt):
         """Its inner width is four times what it is set to: a fourth of the baseline's makes them equal."""
@@ -130,20 +161,18 @@ class TestTheTable:
         assert study.book.variants["model.feedforward=says-nothing"].matched == {"model.feedforward.inner": 12}
         assert conditions(study) == {}
 
-    def test_four_times_the_batch(self, attempt):
-        study = attempt({"objective": ["four-batches"]})
-        base, own = study.table
+    def test_four_times_the_batch(self, several):
+        base, own = rows(several, "objective=four-batches")
         assert own["tokens"] == 4 * base["tokens"] == 4 * 40 * 10 * 24
         assert own["flops"] == 4 * base["flops"]
-        assert {"tokens", "flops"} <= set(conditions(study))
+        assert {"tokens", "flops"} <= set(told(several, "objective=four-batches")[1])
 
-    def test_an_evaluator_of_its_own(self, attempt):
+    def test_an_evaluator_of_its_own(self, several):
         """It reports half its loss, and says that next-token judges it: the baseline's evaluator finds no difference."""
-        study = attempt({"objective": ["kind-judge"]})
-        base, own = study.table
+        base, own = rows(several, "objective=kind-judge")
         assert own["loss"]["value"] == base["loss"]["value"]
-        assert study.verdicts[0].difference.value == 0.0
-        beside = [note for note in study.notes if "another evaluator" in note]
+        assert told(several, "objective=kind-judge")[0].difference.value == 0.0
+        beside = [note for note in several.notes if note.startswith("objective=kind-judge has another evaluator")]
         assert f"its own evaluator says loss {base['loss']['value'] / 2:.4g}" in beside[0]
 
     def test_what_only_it_can_measure(self, attempt):
@@ -155,17 +184,17 @@ class TestTheTable:
             attempt({"objective": ["peeks"]})
 
     @pytest.mark.parametrize(
-        ("vary", "found"),
+        ("name", "texts"),
         [
-            ({"training.steps": [80]}, {"tokens": "2 times the tokens", "flops": "2 times the FLOPs"}),
-            ({"training.batch_size": [20]}, {"tokens": "2 times the tokens", "flops": "2 times the FLOPs"}),
-            ({"model.width": [24]}, {"parameters": "3.6 times the parameters"}),
+            ("training.steps=80", {"tokens": "2 times the tokens", "flops": "2 times the FLOPs"}),
+            ("training.batch_size=20", {"tokens": "2 times the tokens", "flops": "2 times the FLOPs"}),
+            ("model.width=24", {"parameters": "3.6 times the parameters"}),
         ],
     )
-    def test_more_of_something_is_a_condition(self, attempt, vary, found):
-        study = attempt(vary)
-        assert found.items() <= conditions(study).items()
-        assert all(text in study.verdicts[0].sentence for text in found.values())
+    def test_more_of_something_is_a_condition(self, several, name, texts):
+        verdict, found = told(several, name)
+        assert texts.items() <= found.items()
+        assert all(text in verdict.sentence for text in texts.values())
 
     def test_what_a_plan_demands_is_refused_before_training(self, attempt, tmp_path):
         with refused(ConfigError, "not-equal"):
@@ -485,16 +514,15 @@ def test_better_with_its_conditions(attempt):
 
 
 def test_a_sound_study_has_no_remark_more(attempt):
-    """Three built-in changes: no condition, and every sentence as it would be without them."""
-    study = attempt({"model.norm": ["rms"], "model.positions": ["rotary"], "model.merge": ["shift"]})
-    assert [verdict.conditions for verdict in study.verdicts] == [(), (), ()]
+    """Two built-in changes: no condition, and every sentence as it would be without them."""
+    study = attempt({"model.norm": ["rms"], "model.positions": ["rotary"]})
+    assert [verdict.conditions for verdict in study.verdicts] == [(), ()]
     assert all("compared with" not in verdict.sentence for verdict in study.verdicts)
     assert [row["parameters"] for row in study.table] == [facts.parameters for facts in study.book.variants.values()]
     assert all("better than the bigram" in note for note in study.notes)
 
 
-def test_the_plugin_is_stored_with_the_study(attempt):
-    study = attempt({"model.feedforward": ["says-nothing"]})
-    (stored,) = (study.folder / "plugins").glob("*-hostile_parts.py")
+def test_the_plugin_is_stored_with_the_study(several):
+    (stored,) = (several.folder / "plugins").glob("*-hostile_parts.py")
     assert stored.read_bytes() == PLUGIN.read_bytes()
-    assert (study.folder / "plugins" / "files.json").is_file()
+    assert (several.folder / "plugins" / "files.json").is_file()

@@ -16,6 +16,12 @@ def test_one_verdict_per_change_over_all_sets(sets):
     assert repr(sets).endswith("alibi: better, none: better)")
 
 
+def test_a_notebook_shows_the_verdicts_over_all_and_each_study(sets):
+    shown = sets._repr_html_()
+    assert "<strong>alibi</strong> is better over 3 sets" in shown
+    assert shown.count("<details>") == 3
+
+
 def test_what_it_keeps_is_what_it_says(sets):
     sets.write()
     kept = json.loads((sets.folder / SetStudy.FILE).read_text())

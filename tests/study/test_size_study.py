@@ -12,10 +12,12 @@ from tests.refusals import refused
 from tests.study.conftest import MadeUp
 
 from glassformer.foundation.errors import ConfigError, RunError
+from glassformer.pages.page import Verdicts
 from glassformer.study.directory import StudyDirectory
 from glassformer.study.planning.plan import BASE
 from glassformer.study.planning.planned_study import plan_studies, rate_of_sizes
 from glassformer.study.planning.variant_facts import VariantBook
+from glassformer.study.reporting.study_report import sizes_page
 from glassformer.study.several_studies import SizeStudy
 from glassformer.study.study import Study
 
@@ -69,6 +71,12 @@ def test_what_is_written_is_what_it_says(sizes):
     page = sizes.report().read_text()
     assert page.count("<svg") == 1
     assert "shrinks" in page
+
+
+def test_a_page_has_the_name_of_a_change_once_in_a_sentence(sizes):
+    (verdicts,) = (block for block in sizes_page(sizes).sections if isinstance(block, Verdicts))
+    for item, trend in zip(verdicts.items, sizes.trends):
+        assert f"{item.before} {item.name} {item.sentence}" == trend.sentence
 
 
 def test_other_names_are_refused(sizes):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import errno
+import functools
 import importlib
 import io
 import os
@@ -102,12 +103,18 @@ def _exit_at_once(code: int) -> NoReturn:
     os._exit(code)
 
 
+@functools.cache
+def _command() -> Any:
+    """What typer makes of the verbs: 0.05 s, and a program may run many commands."""
+    return typer.main.get_command(app)
+
+
 def run(arguments: Sequence[str]) -> int:
     """Runs one command; gives the exit code."""
     SETTINGS.words = tuple(arguments)
     words = _take_common_flags(list(arguments))
     try:
-        result = app(args=words, prog_name="glassformer", standalone_mode=False)
+        result = _command()(args=words, prog_name="glassformer", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except typer.Exit as stop:
         return int(stop.exit_code)

@@ -200,7 +200,8 @@ class TokenWriter:
         start, stop = (
             np.array([] if mark is None else [mark], self._type) for mark in (self._tokenizer.start_id, self._tokenizer.stop_id)
         )
-        rows, marked, begin = [], [np.zeros(0, self._type)], self._tokens
+        rows, begin = [], self._tokens
+        marked: list[np.ndarray] = [np.zeros(0, self._type)]
         for piece, part in zip(self._pieces, np.split(ids, np.cumsum(counts)[:-1])):
             if self._open is None or not piece.continues:
                 if self._open is not None:  # a document ends when the next one begins

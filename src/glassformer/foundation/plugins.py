@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import importlib.util
 import inspect
-import os
 import shlex
 import sys
 import traceback
@@ -72,7 +71,7 @@ def replaced_functions() -> list[str]:
     """``my.py, line 12, stands in the place of glassformer.x.Y.z`` for each function or class of ours, or of ``GUARDED``
     modules, that a plugin has replaced while it ran; also for its global hooks of torch, and for objects that can be called."""
     files = _recorded_files()
-    found, names = [], {Path(file).name for file in files}
+    found, endings = [], tuple(Path(file).name for file in files)
     for name, module in list(sys.modules.items()) if files else ():
         if not (name.startswith(GUARDED_WHOLE) or name in GUARDED) or module is None:
             continue
@@ -85,7 +84,7 @@ def replaced_functions() -> list[str]:
             ]
             for place, one in ((key, value), *((f"{key}.{part}", one) for part, one in inside), *((key, one) for one in hooks)):
                 file, line = _source_of(one)
-                if os.path.basename(file) in names and str(Path(file).resolve()) in files:  # 50,000 of them: no Path for each
+                if file.endswith(endings) and str(Path(file).resolve()) in files:  # 50,000 of them: no Path for each
                     where = f"{file}, line {line}," if line else file
                     found.append(f"{where} stands in the place of {name}.{place}")
     return found
@@ -132,7 +131,9 @@ def _owners(error: BaseException) -> Iterator[tuple[type, str]]:
     if isinstance(error, TypeError):  # "Mine.build() got an unexpected keyword argument"
         name = str(error).partition("(")[0].rpartition(".")[0].rpartition(".")[2]
         modules = [sys.modules.get(module_of(Path(key))) for key in _loaded]
-        yield from ((found, "") for module in modules if isinstance(found := getattr(module, name, None), type))
+        called_so = [found for module in modules if isinstance(found := getattr(module, name, None), type)]
+        at_work = {type(value) for frame in running for value in frame.f_locals.values()}
+        yield from ((found, "") for found in sorted(called_so, key=lambda found: found not in at_work))
     for frame in running:
         if (own := frame.f_locals.get("self")) is not None:
             yield type(own), frame.f_code.co_name
@@ -227,7 +228,7 @@ def _unchanged(imports: Mapping[str, str]) -> bool:
 
 def _forget_modules(files: Collection[str]) -> None:
     """What an edited plugin imports is run again with it, so that the code is what its checksums say."""
-    for name, module in list(sys.modules.items()):
+    for name, module in list(sys.modules.items()) if files else ():
         file = getattr(module, "__file__", None)
         if file is not None and str(Path(file).resolve()) in files:
             del sys.modules[name]

@@ -233,7 +233,14 @@ class ModelConfig(NetworkConfig):
 
         from glassformer.model.transformer import Transformer  # which knows this config
 
-        with torch.device("meta"):
+        class Unfilled(torch.overrides.TorchFunctionMode):
+            """torch fills embeddings, and on meta tensors it imports its compiler for that: a second of every process."""
+
+            def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                fills = getattr(func, "__module__", None) == "torch.nn.init"
+                return kwargs["tensor"] if fills else func(*args, **(kwargs or {}))
+
+        with torch.device("meta"), Unfilled():
             return Transformer(self, vocabulary, outputs)
 
     def cost(self, vocabulary: int, *, outputs: int | None = None, batch: int) -> Cost:

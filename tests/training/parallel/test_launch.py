@@ -442,8 +442,12 @@ def test_python_starts_processes_too(recipe, alone, tmp_path) -> None:
     run = gf.train(recipe, out=tmp_path / "run", processes=2, threads=1, callbacks=["csv"])
     assert checksums(run.folder) == checksums(alone)
     assert (run.folder / "metrics.csv").is_file()
+
+
+@pytest.mark.slow
+def test_what_its_processes_refuse_is_raised_in_python(recipe, alone) -> None:
     with pytest.raises(GlassformerError, match="not empty"):
-        gf.train(recipe, out=run.folder, processes=2, threads=1)
+        gf.train(recipe, out=alone, processes=2, threads=1)
 
 
 def test_pieces_that_processes_cannot_share_are_refused(recipe, alone, tmp_path) -> None:

@@ -87,7 +87,9 @@ def no_processes(monkeypatch) -> None:
     monkeypatch.setattr(Processes, "start", lambda self, name, kind, words: {})
 
 
-def test_no_file_of_a_run_leads_out(trained_folder, tmp_path, no_processes) -> None:
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
+def test_no_file_of_a_run_leads_out(trained_folder, tmp_path, no_processes, every: int) -> None:
+    """Each file and folder in turn is a link; of four, one is tried in every run of the tests."""
     shown, outside = tmp_path / "shown", tmp_path / "outside"
     outside.mkdir()
     plain = whole_run(trained_folder, shown / "plain")
@@ -95,7 +97,7 @@ def test_no_file_of_a_run_leads_out(trained_folder, tmp_path, no_processes) -> N
     assert len(names) > 20
     app = make_app(shown, token="t", host="127.0.0.1", port=1, warm=False)
     client = TestClient(app, base_url="http://127.0.0.1:1", headers={TOKEN_HEADER: "t"}, raise_server_exceptions=False)
-    for number, name in enumerate(names):
+    for number, name in list(enumerate(names))[::every]:
         run, target = shown / f"linked-{number}", outside / f"{number}-{name.name}"
         shutil.copytree(plain.root, run)
         os.rename(run / name, target)

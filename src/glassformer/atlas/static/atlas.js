@@ -206,7 +206,7 @@ const s = data.summary;
 const planned = data.columns.filter((column) => !judgedIn(column)).map(nameOf);
 const says = `${s.rows} published ${s.rows === 1 ? "change" : "changes"} and the controls, ${s.cells} cells judged from ${s.runs} runs, against one baseline (${data.bases.modern}). A bar is the corrected 95 % interval of the difference in nats per byte, left is better; the band is the margin of ${data.margin}.`;
 const below = [
-  `Controls: ${s.placebo_false_words} of ${s.placebo_cells} placebo cells got a word; ${s.rulers_found} of ${s.ruler_cells} ruler cells were found; ${s.controls_invalid} of ${s.control_cells} positive controls are invalid. By chance alone about ${s.expected_false_words} words would be false.`,
+  `Controls: ${s.placebo_false_words} of ${s.placebo_cells} placebo cells were called better, worse or invalid; ${s.rulers_found} of ${s.ruler_cells} ruler cells were found; ${s.controls_invalid} of ${s.control_cells} positive controls are invalid. By chance alone about ${s.expected_false_words} words would be false.`,
   "Small models, few steps, three texts: a word says whether a change did something here, not whether it is good.",
   ...(planned.length ? [`Planned and not run yet: ${planned.join("; ")}.`] : []),
 ];

@@ -12,6 +12,7 @@ import re
 import sys
 import sysconfig
 import warnings
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,8 +20,8 @@ from glassformer.foundation.errors import DataError
 
 _LEFT_OUT = {"idlelib", "lib2to3", "test", "tests", "site-packages", "__pycache__", "ensurepip", "turtledemo"}
 LONGEST = 60_000  # characters
-_OWNERS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-"""What can have a docstring."""
+_BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
+"""The fields of a statement that hold statements, in the order of their lines."""
 _SENTENCE = re.compile(r"^[A-Z\"'(].*[a-z][.!?:)\"']$", re.DOTALL)
 _CODE = re.compile(r">>>|^\s*(def|class|import|from|return)\s|[=+|_~-]{3,}|\s{3,}|[{}\\]|\w\(.*\).*\w\(|::", re.MULTILINE)
 
@@ -46,10 +47,20 @@ def docstrings_of(source: str) -> Iterator[str]:
             tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
         return
-    owners = [node for node in ast.walk(tree) if isinstance(node, _OWNERS)]  # outer before inner
-    for node in sorted(owners, key=lambda node: getattr(node, "lineno", 0)):
+    for node in sorted(_owners(tree), key=lambda node: getattr(node, "lineno", 0)):
         if text := ast.get_docstring(node):
             yield text
+
+
+def _owners(tree: ast.Module) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
+    """What can have a docstring, outer before inner. Expressions, seven nodes of eight, hold none and are not visited."""
+    waiting: deque[ast.AST] = deque([tree])
+    while waiting:
+        node = waiting.popleft()
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node
+        for block in _BLOCKS:
+            waiting.extend(getattr(node, block, ()))
 
 
 def prose_of(docstring: str) -> Iterator[str]:

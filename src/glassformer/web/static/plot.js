@@ -82,10 +82,11 @@ export function curvePlot(ask, { label, unit = "", height = 300, levels = () => 
         pen.setLineDash([2 * ratio, 4 * ratio]);
         pen.font = `${12 * ratio}px ${css("font-family") || "sans-serif"}`;
         pen.textAlign = "right";
+        pen.textBaseline = "bottom";
         pen.beginPath();
         const names = lineNames(self, 15 * ratio);
         pen.stroke();
-        for (const [name, place] of names) pen.fillText(name, self.bbox.left + self.bbox.width - 4 * ratio, place - 4 * ratio);
+        for (const [name, place] of names) pen.fillText(name, self.bbox.left + self.bbox.width - 4 * ratio, place - 2 * ratio);
         pen.restore();
       }], setSelect: [(self) => {
         if (self.select.width < 4) return;

@@ -57,6 +57,7 @@ def task(label: str, folder: Path, *plugins: Path) -> Task:
     return Task("nothing", label, {"cwd": str(folder), "plugins": [str(plugin) for plugin in plugins]})
 
 
+@pytest.mark.slow
 def test_a_study_on_two_nodes_gives_the_numbers_of_one_process(cluster, recipe, tmp_path):
     """Also that a change that diverges and one that leaks are told alike."""
     recipe["training"] |= {"steps": 8}
