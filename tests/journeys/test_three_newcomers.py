@@ -61,7 +61,7 @@ def test_the_student(say, tmp_path) -> None:
     assert "the cat" in say("generate", "runs/mine", "the cat", "--max-new-tokens", "10").stdout
     assert say("report", "runs/mine").stdout.strip() == "runs/mine/report.html"
     say("train", "runs/mine", "--resume", "--set", "training.steps=40")
-    assert "my first" in say("runs").stdout
+    assert "my first" in say("runs", "--all").stdout
     words = ["--vary", "model.positions=none", "--seeds", "6", *SMALL, "--out", "study", "--json"]
     (verdict,) = json.loads(say("compare", "mine.txt", *words).stdout)["verdicts"]
     assert verdict["verdict"] in ("better", "worse", "same", "not decided")

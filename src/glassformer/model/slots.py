@@ -20,7 +20,7 @@ from glassformer.model.attention import attention_pattern
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.initialisation import InitialWeights
-from glassformer.model.kv_cache import CachePlacement, KVCache, LayerCache, cache_of
+from glassformer.model.kv_cache import CachePlacement, KVCache, LayerCache, RecurrentCache, cache_of
 
 
 class PartConfig(VariantConfig):
@@ -126,6 +126,18 @@ class MixerConfig(PartConfig):
     def cache_positions(self, capacity: int) -> int:
         """How many positions it stores of a text of ``capacity``: fewer in a window, one where it is a recurrence."""
         return capacity
+
+
+class RecurrentMixer(Mixer):
+    """A mixer that stores a state of fixed size in place of keys and values."""
+
+    def new_cache(self, placement: CachePlacement) -> RecurrentCache:
+        return RecurrentCache(placement)
+
+
+class RecurrentMixerConfig(MixerConfig):
+    def cache_positions(self, capacity: int) -> int:
+        return 1
 
 
 class CrossConfig(PartConfig):
@@ -355,9 +367,9 @@ class ContextEmbedding(nn.Embedding, ABC):
     def embed(self, ids_BT: Tensor, attention_context: AttentionContext, cache: Any) -> Tensor:
         """Vectors [B, T, D]. ``cache``: None, or what ``new_cache`` made."""
 
-    @abstractmethod
     def new_cache(self, placement: CachePlacement) -> LayerCache:
-        """An empty cache for generation."""
+        """An empty cache for generation: of vectors by position, unless an embedding stores something else."""
+        return KVCache(placement)
 
 
 class EmbeddingConfig(PartConfig):

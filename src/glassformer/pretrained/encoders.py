@@ -6,7 +6,6 @@ Weights are read from safetensors only; no code from the folder is run; offline,
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -120,17 +119,14 @@ def folder_tokenizer(name: str) -> Tokenizer:
 
 def fingerprint_of_weights(folder: Path) -> str:
     """sha256 of the weights: of the single file, or over those of all files."""
-    digests = [_checksum(file.resolve(), file.stat()) for file in sorted(weight_files(folder))]
+    files = [(file.resolve(), file.stat()) for file in sorted(weight_files(folder))]
+    digests = [_checksum(file, seen.st_size, seen.st_mtime_ns, seen.st_ino) for file, seen in files]
     return digests[0] if len(digests) == 1 else sha256_of_text("".join(digests))
 
 
-def _checksum(file: Path, seen: os.stat_result) -> str:
-    """Cached in the process until the file changes: half a gigabyte takes a second."""
-    return _checksum_read_once(file, seen.st_size, seen.st_mtime_ns, seen.st_ino)
-
-
 @lru_cache(maxsize=64)
-def _checksum_read_once(file: Path, size: int, changed: int, number: int) -> str:
+def _checksum(file: Path, size: int, changed: int, number: int) -> str:
+    """Cached in the process until the file changes: half a gigabyte takes a second."""
     return sha256_of_file(file)
 
 

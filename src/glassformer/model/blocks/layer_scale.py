@@ -32,11 +32,8 @@ class LayerScaleConfig(BlockConfig):
     initial: float = Field(default=0.1, ge=0)
     by_channel: bool = True
 
-    def numbers(self, dims: Dims) -> int:
-        return dims.width if self.by_channel else 1
-
     def build(self, dims: Dims, make: LayerParts) -> LayerScaleBlock:
-        return LayerScaleBlock(dims, make, self.numbers(dims), self.initial)
+        return LayerScaleBlock(dims, make, dims.width if self.by_channel else 1, self.initial)
 
 
 @final

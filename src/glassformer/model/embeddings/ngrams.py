@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims
-from glassformer.model.kv_cache import CachePlacement, KVCache
+from glassformer.model.kv_cache import KVCache
 from glassformer.model.slots import EMBEDDINGS, ContextEmbedding, EmbeddingConfig
 from glassformer.model.time_shift import earlier
 
@@ -49,9 +49,6 @@ class NgramEmbedding(ContextEmbedding):
         before = [each.squeeze(-1).round().long() for each in earlier(numbers_BT1, self.length - 1, attention_context, cache)]
         row_BT = ids_BT + sum((factor * each for factor, each in zip(_FACTORS, before)), torch.zeros_like(ids_BT))
         return self(ids_BT) + self.ngrams(row_BT % self.rows)
-
-    def new_cache(self, placement: CachePlacement) -> KVCache:
-        return KVCache(placement)
 
 
 @final

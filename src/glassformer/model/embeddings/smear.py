@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
-from glassformer.model.kv_cache import CachePlacement, KVCache
+from glassformer.model.kv_cache import KVCache
 from glassformer.model.slots import EMBEDDINGS, ContextEmbedding, EmbeddingConfig
 from glassformer.model.time_shift import earlier
 
@@ -61,6 +61,3 @@ class SmearEmbedding(ContextEmbedding):
             x_BTD = F.rms_norm(x_BTD, (x_BTD.shape[-1],))
         (before_BTD,) = earlier(x_BTD, 1, attention_context, cache)
         return x_BTD + self.share * torch.sigmoid(self.gate(x_BTD[..., : self.gate.in_features])) * before_BTD
-
-    def new_cache(self, placement: CachePlacement) -> KVCache:
-        return KVCache(placement)

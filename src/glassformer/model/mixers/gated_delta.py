@@ -13,9 +13,9 @@ from glassformer.model.attention import attention_scores, split_heads
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.initialisation import start
-from glassformer.model.kv_cache import CachePlacement, RecurrentCache
+from glassformer.model.kv_cache import RecurrentCache
 from glassformer.model.mixers.forgetting import running_sum
-from glassformer.model.slots import MIXERS, Mixer, MixerConfig, Positions
+from glassformer.model.slots import MIXERS, Positions, RecurrentMixer, RecurrentMixerConfig
 from glassformer.model.tap import BY_HEAD, PATTERN, Tap
 
 SLOWNESS = 16
@@ -24,7 +24,7 @@ SLOWNESS = 16
 
 @MIXERS.variant("gated_delta")
 @final
-class GatedDeltaConfig(MixerConfig):
+class GatedDeltaConfig(RecurrentMixerConfig):
     """S = a S (I - b k k') + b v k', output S q: a fading memory that overwrites (gated DeltaNet, Yang et al. 2024).
 
     In its quadratic form: S is a sum of u k', faded, with u = b (v - what S holds for k), a triangular system for all tokens at
@@ -48,12 +48,9 @@ class GatedDeltaConfig(MixerConfig):
     def cache_width(self, dims: Dims) -> int:
         return dims.width * dims.head_width
 
-    def cache_positions(self, capacity: int) -> int:
-        return 1
-
 
 @final
-class GatedDelta(Mixer):
+class GatedDelta(RecurrentMixer):
     def __init__(self, dims: Dims) -> None:
         super().__init__()
         self.heads = dims.heads
@@ -61,9 +58,6 @@ class GatedDelta(Mixer):
         self.gate = start(nn.Linear(dims.width, dims.width, bias=dims.bias), "gate")
         self.rates = start(nn.Linear(dims.width, 2 * dims.heads, bias=dims.bias), "rates")
         self.query, self.key, self.value, self.pattern = Tap(BY_HEAD), Tap(BY_HEAD), Tap(BY_HEAD), Tap(PATTERN, averages=False)
-
-    def new_cache(self, placement: CachePlacement) -> RecurrentCache:
-        return RecurrentCache(placement)
 
     def forward(
         self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: RecurrentCache | None

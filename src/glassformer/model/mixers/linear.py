@@ -12,14 +12,14 @@ from glassformer.model.attention import split_heads
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.initialisation import start
-from glassformer.model.kv_cache import CachePlacement, RecurrentCache
-from glassformer.model.slots import MIXERS, Mixer, MixerConfig, Positions
+from glassformer.model.kv_cache import RecurrentCache
+from glassformer.model.slots import MIXERS, Positions, RecurrentMixer, RecurrentMixerConfig
 from glassformer.model.tap import BY_HEAD, PATTERN, Tap
 
 
 @MIXERS.variant("linear")
 @final
-class LinearConfig(MixerConfig):
+class LinearConfig(RecurrentMixerConfig):
     """phi(q) phi(k) over its sum, phi = elu + 1: attention without a softmax (Katharopoulos et al. 2020).
 
     Training is in the quadratic form, at the cost of softmax attention; the cache is a running sum of phi(k) v' and of phi(k).
@@ -37,20 +37,14 @@ class LinearConfig(MixerConfig):
     def cache_width(self, dims: Dims) -> int:
         return dims.width * (dims.head_width + 1)
 
-    def cache_positions(self, capacity: int) -> int:
-        return 1
-
 
 @final
-class LinearAttention(Mixer):
+class LinearAttention(RecurrentMixer):
     def __init__(self, dims: Dims) -> None:
         super().__init__()
         self.heads = dims.heads
         self.qkv = start(nn.Linear(dims.width, 3 * dims.width, bias=dims.bias), "qkv")
         self.query, self.key, self.value, self.pattern = Tap(BY_HEAD), Tap(BY_HEAD), Tap(BY_HEAD), Tap(PATTERN)
-
-    def new_cache(self, placement: CachePlacement) -> RecurrentCache:
-        return RecurrentCache(placement)
 
     def forward(
         self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: RecurrentCache | None

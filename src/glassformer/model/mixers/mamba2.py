@@ -14,17 +14,17 @@ from glassformer.model.attention import split_heads
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.initialisation import start
-from glassformer.model.kv_cache import CachePlacement, RecurrentCache
+from glassformer.model.kv_cache import RecurrentCache
 from glassformer.model.mixers.forgetting import running_sum
 from glassformer.model.mixers.gated_delta import faded
 from glassformer.model.norms.rms import RMSNorm
-from glassformer.model.slots import MIXERS, Mixer, MixerConfig, Positions
+from glassformer.model.slots import MIXERS, Positions, RecurrentMixer, RecurrentMixerConfig
 from glassformer.model.tap import BY_HEAD, PATTERN, Tap
 
 
 @MIXERS.variant("mamba2")
 @final
-class Mamba2Config(MixerConfig):
+class Mamba2Config(RecurrentMixerConfig):
     """h = exp(-a d) h + d b x', y = c h + D x: a state space in its quadratic form, (C B' * L)(d X) (Mamba-2, Dao and Gu 2024).
 
     x, b and c pass a causal convolution of ``kernel`` tokens and silu; d (the step) is a softplus; y is gated by silu(z) and
@@ -54,12 +54,9 @@ class Mamba2Config(MixerConfig):
     def cache_width(self, dims: Dims) -> int:
         return dims.width * self.state + (self.kernel - 1) * (dims.width + 2 * self.state)
 
-    def cache_positions(self, capacity: int) -> int:
-        return 1
-
 
 @final
-class Mamba2(Mixer):
+class Mamba2(RecurrentMixer):
     def __init__(self, dims: Dims, *, state: int, kernel: int) -> None:
         super().__init__()
         self.heads = dims.heads
@@ -78,9 +75,6 @@ class Mamba2(Mixer):
         steps_H = nn.init.uniform_(self.step_bias_H, math.log(1e-3), math.log(1e-1), generator=generator).exp_()
         steps_H += torch.log(-torch.expm1(-steps_H))  # the inverse of softplus
         nn.init.ones_(self.skip_H)
-
-    def new_cache(self, placement: CachePlacement) -> RecurrentCache:
-        return RecurrentCache(placement)
 
     def forward(
         self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: RecurrentCache | None

@@ -13,14 +13,14 @@ from glassformer.model.attention import attention_scores, split_heads
 from glassformer.model.attention_context import AttentionContext
 from glassformer.model.dims import Dims, matmul_flops
 from glassformer.model.initialisation import start
-from glassformer.model.kv_cache import CachePlacement, RecurrentCache
-from glassformer.model.slots import MIXERS, Mixer, MixerConfig, Positions
+from glassformer.model.kv_cache import RecurrentCache
+from glassformer.model.slots import MIXERS, Positions, RecurrentMixer, RecurrentMixerConfig
 from glassformer.model.tap import BY_HEAD, PATTERN, Tap
 
 
 @MIXERS.variant("retention")
 @final
-class RetentionConfig(MixerConfig):
+class RetentionConfig(RecurrentMixerConfig):
     """norm((Q K' * D) V) * silu(X G), D = g^distance with g = 1 - 2^(-5 - head) (RetNet, Sun et al. 2023).
 
     In its parallel form; each head's output is divided by its root mean square (which makes the paper's further divisors
@@ -38,12 +38,9 @@ class RetentionConfig(MixerConfig):
     def cache_width(self, dims: Dims) -> int:
         return dims.width * dims.head_width
 
-    def cache_positions(self, capacity: int) -> int:
-        return 1
-
 
 @final
-class Retention(Mixer):
+class Retention(RecurrentMixer):
     fading_H: Tensor
 
     def __init__(self, dims: Dims) -> None:
@@ -54,9 +51,6 @@ class Retention(Mixer):
         self.query, self.key, self.value, self.pattern = Tap(BY_HEAD), Tap(BY_HEAD), Tap(BY_HEAD), Tap(PATTERN, averages=False)
         fading_H = torch.log1p(-(2.0 ** -(5 + torch.arange(dims.heads).double()))).to(torch.get_default_dtype())
         self.register_buffer("fading_H", fading_H, persistent=False)
-
-    def new_cache(self, placement: CachePlacement) -> RecurrentCache:
-        return RecurrentCache(placement)
 
     def forward(
         self, x_BTD: Tensor, attention_context: AttentionContext, positions: Positions, cache: RecurrentCache | None
