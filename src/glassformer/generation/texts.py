@@ -216,5 +216,7 @@ def beginning(items: Any, tokenizer: Tokenizer, most: int) -> str:
     """The beginning of prepared data, whatever their kind: of the text, or of the first text, question or source."""
     if hasattr(items, "tokens"):
         return shortened(tokenizer.decode([int(token) for token in items.tokens[: 2 * most]]).strip(), tokenizer, most)
-    texts = next((getattr(items, name) for name in ("texts", "questions", "sources") if hasattr(items, name)), ())
+    texts: Sequence[str] = next(
+        (getattr(items, name) for name in ("texts", "questions", "sources") if hasattr(items, name)), ()
+    )
     return shortened(str(texts[0]), tokenizer, most) if len(texts) else ""
