@@ -20,6 +20,7 @@ from glassformer.data.groups import groups_of
 from glassformer.data.labels.label_batches import encode_texts
 from glassformer.data.labels.labelled_texts import KINDS
 from glassformer.data.pairs.pair_batches import encode_pairs, written_text
+from glassformer.data.token_files import TokenSplit
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.data.tokenizers.files import load_tokenizer
 from glassformer.data.tokenizers.two import target_side
@@ -325,6 +326,8 @@ class Run:
             name, items, notes = split, self.data.split(split), tuple(self.data.notes)
             if checkpoint == "best" and split == "validation":
                 notes = (*notes, "The best checkpoint was selected on this text, so these figures are a little too optimistic.")
+        if isinstance(items, TokenSplit) and length is not None and length > items.num_tokens:
+            raise BadArgument("length", length, f"{name} has {items.num_tokens:,} tokens, so no window is longer; give fewer")
         evaluator = self._evaluator(
             checkpoint, model=model, length=length, allow_leaks=allow_leaks, checked=checked, watch=watch
         )

@@ -19,7 +19,7 @@ def test_write_complete_and_check(cli) -> None:
     answer = cli("course", "check", "8")
     assert answer.code == 3
     assert "0 of 20" in answer.out
-    assert "gives None, not" in answer.out  # a basic case is shown, hidden ones are not
+    assert "gives nothing" in answer.out  # a basic case is shown, hidden ones are not
     again = cli("course", "write", "8")
     assert (again.code, "exists" in again.sentence) == (2, True)
     file.write_text(solution_text("8-looking"))

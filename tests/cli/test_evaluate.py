@@ -245,6 +245,10 @@ def test_a_length_that_cannot_be_read_is_a_sentence(cli, tiny, tmp_path: Path, u
     with refused(UsageError, "positions-end"):
         run.evaluate(length=tiny["model"]["context"] + 1)
     assert cli("evaluate", run.folder, "--length", 5).code == 0
+    with refused(
+        UsageError, "bad-length", f"{run.data.split('validation').num_tokens:,} tokens"
+    ):  # before the checks, which take long
+        run.evaluate(length=10**6)
     tiny |= {"objective": "spans"}
     spans = train(tiny, out=tmp_path / "spans")
     with refused(UsageError, "no-windows", "objective=spans"):

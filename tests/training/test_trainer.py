@@ -206,7 +206,7 @@ def test_a_stop_finishes_the_step_saves_and_says_so(scene, monkeypatch, number: 
     )
     with refused(Interrupted, "interrupted", f"step {at + 1}") as caught:
         around.trainer.run(TrainingState())
-    assert caught.value.code == 128 + number
+    assert caught.value.exit_code == 128 + number
     assert around.saved == [at + 1]
     assert [record["step"] for record in around.records] == list(range(1, at + 2))
 

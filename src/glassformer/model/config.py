@@ -131,7 +131,7 @@ class ModelConfig(NetworkConfig):
         for slot in LISTS:
             if self.layers and len(entries(getattr(self, slot))) > self.num_blocks:
                 raise ValueError(
-                    f"model.{slot} lists {len(getattr(self, slot))} entries for {self.num_blocks} blocks "
+                    f"model.{slot} lists {len(getattr(self, slot))} entries, but the number of blocks is {self.num_blocks} "
                     f"(model.layers={self.layers}), so some would be unused; give fewer entries or more layers."
                 )
         for number, positions in enumerate(entries(self.positions)):

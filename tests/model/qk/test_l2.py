@@ -31,3 +31,14 @@ def test_the_length_of_queries_and_keys_does_not_matter_and_the_products_are_not
     with torch.no_grad():
         mixer.qkv.weight[:24] *= 3.0
     torch.testing.assert_close(model(ids), before)
+
+
+def test_a_factor_that_is_not_trained_stays_what_it_was_with_a_longer_context() -> None:
+    mixer = {"kind": "dot", "qk": {"kind": "l2", "learned": False}}
+    short, longer = (
+        build_model(ModelConfig(width=12, heads=3, layers=1, context=context, mixer=mixer, positions="none"), 11, seed=1)
+        for context in (8, 32)
+    )
+    longer.load_state_dict(short.state_dict())
+    ids = torch.arange(7).unsqueeze(0)
+    torch.testing.assert_close(longer(ids), short(ids))

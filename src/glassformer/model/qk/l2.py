@@ -38,13 +38,14 @@ class L2QueryKeys(QueryKeyMap):
     def __init__(self, dims: Dims, *, learned: bool) -> None:
         super().__init__()
         self.start = math.log2(max(2, dims.context * (dims.context - 1)))
-        self.factor_H = nn.Parameter(torch.empty(dims.heads)) if learned else None
+        if learned:
+            self.factor_H: Tensor = nn.Parameter(torch.empty(dims.heads))
+        else:  # saved, since the same weights may be read with a longer context
+            self.register_buffer("factor_H", torch.full((dims.heads,), self.start))
 
     def init_weights(self, generator: torch.Generator) -> None:
-        if self.factor_H is not None:
-            nn.init.constant_(self.factor_H, self.start)
+        nn.init.constant_(self.factor_H, self.start)
 
     def forward(self, q_BHTE: Tensor, k_BGTE: Tensor) -> tuple[Tensor, Tensor]:
-        factor = self.start if self.factor_H is None else self.factor_H[:, None, None]
         q_BHTE, k_BGTE = (F.normalize(x, dim=-1).to(x.dtype) for x in (q_BHTE, k_BGTE))
-        return (q_BHTE * factor).to(q_BHTE.dtype), k_BGTE
+        return (q_BHTE * self.factor_H[:, None, None]).to(q_BHTE.dtype), k_BGTE
