@@ -216,7 +216,8 @@ def test_blocks_of_one_document_cover_the_truth() -> None:
         "unknown_share": float(per_token[UNKNOWN]),
     }
     found = covered((drawn_single_document(20_000, rng) for _ in range(500)), truth)
-    assert all(0.93 <= share <= 0.97 for share in found.values()), found
+    # SLOW_WAVES widens the intervals for texts that wander slowly; this one does not, so they cover more than 95 %.
+    assert all(0.93 <= share <= 0.99 for share in found.values()), found
 
 
 @pytest.mark.slow
