@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 
 import glassformer as gf
+from glassformer.data.data_kinds import PreparedData
 from glassformer.data.tokenizers.base import Tokenizer
 from glassformer.evaluation.auc import fit_logistic
 from glassformer.evaluation.interval_estimates import wilson
 from glassformer.foundation.files import write_json
 from glassformer.knowledge.questions import Questions, subject
-from glassformer.objectives.base import Data, ObjectiveConfig
+from glassformer.objectives.base import ObjectiveConfig
 from glassformer.objectives.mixture import MixedBatches
 from glassformer.objectives.spans import AHEAD, SpanBatches
 
@@ -70,7 +71,14 @@ class Exposure:
 
 
 def exposure_of(
-    objective: ObjectiveConfig, data: Data, questions: Questions, *, steps: int, context: int, batch_size: int, seed: int
+    objective: ObjectiveConfig,
+    data: PreparedData,
+    questions: Questions,
+    *,
+    steps: int,
+    context: int,
+    batch_size: int,
+    seed: int,
 ) -> Exposure | None:
     """What ``steps`` steps of training showed of each question's answer; None where the objective hides no spans."""
     made: Any = objective.batches(data, context=context, batch_size=batch_size, seed=seed)

@@ -277,7 +277,9 @@ class TestOnTheWayIn:
         cli("train", tiny_file, "--out", runs / "b", "--set", "model.layers=2")
         cli("runs", runs / "b", "--note", "deeper, a bit")
         table = cli("runs", runs, "--csv").out.splitlines()
-        columns = "name,folder,status,step,steps,metric,validation_loss,data,changed,generates,answers,abstains,translates"
+        columns = (
+            "name,folder,status,step,steps,metric,validation_loss,data,changed,objective,generates,answers,abstains,translates"
+        )
         assert table[0] == f"{columns},tainted,ancestry,best_baseline,best_baseline_value,model.layers,notes"
         assert table[1].endswith(",1,the first one")
         assert table[2].endswith(',2,"deeper, a bit"')

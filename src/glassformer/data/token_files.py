@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, final
 
 import numpy as np
 
+from glassformer.data.disk_cache import cache_folder
 from glassformer.data.near_duplicates import normalised
 from glassformer.data.reading.corpus import Document
 from glassformer.data.tokenizers.base import Tokenizer
@@ -102,9 +103,10 @@ class TokenSplit:
         return self.tokens[self.starts[number] : end]
 
     def where(self, number: int) -> str:
-        """``file, line`` of a document, for messages: the name of its file, which may lie deep in a cache."""
+        """``file, line`` of a document, for messages."""
         row = self.documents[number]
-        return f"{Path(self.sources[row['source']]).name}, line {row['line']}"
+        file = Path(self.sources[row["source"]])
+        return f"{file.name if file.is_relative_to(cache_folder()) else file}, line {row['line']}"
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -131,8 +131,9 @@ class ModelConfig(NetworkConfig):
         for slot in LISTS:
             if self.layers and len(entries(getattr(self, slot))) > self.num_blocks:
                 raise ValueError(
-                    f"model.{slot} lists {len(getattr(self, slot))} entries, but the number of blocks is {self.num_blocks} "
-                    f"(model.layers={self.layers}), so some would be unused; give fewer entries or more layers."
+                    f"model.{slot} lists {len(getattr(self, slot))} entries for {self.num_blocks} "
+                    f"block{'s' * (self.num_blocks > 1)} (model.layers={self.layers}), so some would be unused; give fewer "
+                    "entries or more layers."
                 )
         for number, positions in enumerate(entries(self.positions)):
             if number and positions.applies_to == "embedding":

@@ -34,9 +34,9 @@ def test_the_report_as_blocks(with_study, monkeypatch) -> None:
     assert client.get("/api/folder").json()["studies"] == ["study"]
     found = client.get("/api/study", params={"study": "study"}).json()
     kinds = [block["kind"] for block in found["page"]["blocks"]]
-    assert kinds[:2] == ["heading", "verdicts"]
+    assert kinds[:3] == ["heading", "banner", "verdicts"]  # it has learned too little, and says so first
     assert kinds.count("figure") >= 2
-    assert found["study"]["verdicts"][0]["verdict"] == found["page"]["blocks"][1]["items"][0]["verdict"]
+    assert found["study"]["verdicts"][0]["verdict"] == found["page"]["blocks"][2]["items"][0]["verdict"]
     assert len(found["trials"]) >= 2
     assert {one["status"] for one in found["trials"]} == {"finished"}
     trial = client.get("/api/run", params={"run": found["trials"][0]["name"]}).json()

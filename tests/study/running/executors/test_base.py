@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 from glassformer.study.running.executors.base import Ended, InlineExecutor, Started, Task
 
@@ -26,7 +27,7 @@ def test_none_is_begun_after_a_stop() -> None:
 
 def test_a_task_survives_json() -> None:
     task = Task("trial", "alibi, seed 3", {"recipe": {"seed": 3}, "plugins": []})
-    assert Task.from_dict(json.loads(json.dumps(task.to_dict()))) == task
+    assert Task(**json.loads(json.dumps(asdict(task)))) == task
 
 
 def test_withdrawn_tasks_are_not_begun() -> None:
