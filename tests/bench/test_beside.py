@@ -34,6 +34,7 @@ def test_transformers_gpt2_has_our_parameters(bench):
     assert model.config.attn_pdrop == 0.1
 
 
+@pytest.mark.slow
 def test_training_beside_both(bench, nanogpt):
     pytest.importorskip("transformers")
     document = bench.train_beside(TrainingJob(SIZES, RUNTIME, 2, 2), rounds=2, folder=nanogpt)
@@ -79,6 +80,7 @@ def test_others_run_without_our_deterministic_mode(bench, nanogpt):
         torch.set_deterministic_debug_mode("default")
 
 
+@pytest.mark.slow
 def test_first_jobs_come_first_in_processes_of_their_own(bench, nanogpt, monkeypatch):
     order = []
     first_job_rate, program_for = bench.first_job_rate, bench.program_for

@@ -21,6 +21,7 @@ NAMELESS = """() => [...document.querySelectorAll("input, select, textarea, butt
 """Controls and pictures that a screen reader would have no name for."""
 
 
+@pytest.mark.slow
 def test_a_text_of_my_own_becomes_a_run_and_words_are_explained(open_page, server, folder, tiny_text, picture) -> None:
     page = open_page()
     page.goto(server.at("new"))
@@ -72,6 +73,7 @@ def test_train_from_the_page_see_the_curve_grow_stop_and_resume_to_the_end(open_
     assert page.locator(".samples pre").inner_text().strip()
 
 
+@pytest.mark.slow
 def test_ctrl_enter_starts_what_was_accepted(open_page, server, folder) -> None:
     page = open_page()
     page.goto(server.at("run/letters"))
@@ -120,6 +122,7 @@ COUNTED = """() => {
 """The page notes every count that it shows: the test may look too seldom."""
 
 
+@pytest.mark.slow
 def test_a_study_live(open_page, server, folder, picture) -> None:
     page = open_page()
     page.goto(server.at("new?study=yes&base=run:letters"))
@@ -470,6 +473,7 @@ def test_search_sort_and_curves_together(open_page, server, picture) -> None:
     assert " bpe " in " ".join(row.inner_text().split())  # the setting in which they differ
 
 
+@pytest.mark.slow
 def test_two_pages_at_once(open_page, server, folder) -> None:
     one, two = open_page(), open_page()
     run = RunDirectory(folder / "later")
@@ -492,6 +496,7 @@ def test_two_pages_at_once(open_page, server, folder) -> None:
     expect(one.get_by_role("row", name=re.compile("later finished 2 "))).to_be_visible()
 
 
+@pytest.mark.slow
 def test_the_server_killed_and_started_again(open_page, server, folder) -> None:
     page = open_page()
     page.get_by_role("link", name="letters").wait_for()

@@ -9,7 +9,7 @@ import pytest
 
 from .held import Held, go
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 # Looking, asking, counting

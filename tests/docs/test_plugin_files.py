@@ -98,6 +98,7 @@ RENAMED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RENAMED)
 def test_other_names_of_attributes_give_the_same_bits(name: str, variants: Any, tmp_path: Path) -> None:
     """Every start, and every loss of a run with weight decay."""

@@ -131,6 +131,7 @@ def numbers(document: dict[str, Any]) -> Any:
     return document["verdicts"], table, document["notes"]
 
 
+@pytest.mark.slow
 def test_from_a_text_file_to_verdicts_killed_on_the_way(folder: Path) -> None:
     whole = run(folder, "whole")
     words = {verdict["variant"]: verdict["verdict"] for verdict in whole["verdicts"]}

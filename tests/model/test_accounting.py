@@ -71,7 +71,7 @@ def test_by_hand() -> None:
     assert flops["head (tied)"] == 2 * 10 * 12 * 11
 
 
-@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("bias", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_parameters_are_exact_for_every_combination(bias: bool) -> None:
     tried = 0
     for chosen in every_combination():

@@ -215,7 +215,11 @@ def test_labels_are_given_from_the_fitted_thresholds_by_ask_as_by_predict(runs: 
 
 @pytest.mark.parametrize(
     ("objective", "column"),
-    [("multilabel", "topics"), ("regression", "price"), pytest.param("regression", "stars", marks=pytest.mark.slow)],
+    [
+        ("multilabel", "topics"),
+        pytest.param("regression", "price", marks=pytest.mark.slow),
+        pytest.param("regression", "stars", marks=pytest.mark.slow),
+    ],
 )
 def test_every_target_has_verdicts(tmp_path: Path, objective: str, column: str) -> None:
     """Of a change that learns nothing, whatever the target: the others are ahead, and no difference is claimed."""

@@ -88,6 +88,7 @@ def test_a_model_that_ignores_its_source_is_caught(tmp_path: Path) -> None:
     assert any("ignores its source" in note for note in run.directory.read_environment()["checks"]["notes"])
 
 
+@pytest.mark.slow
 def test_a_study_names_the_variant_that_ignores_its_source(tmp_path: Path) -> None:
     short = {"training.steps": 4, "evaluation.every": 4, "checkpoint.every": 4}
     study = gf.compare(RECIPE, vary={"model.cross": ["none"]}, set=short, seeds=2, jobs=1, out=tmp_path / "study", on="inline")

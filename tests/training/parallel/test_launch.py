@@ -148,7 +148,7 @@ UNCAPTURED = {"training.cuda_graph": False}
     "how",
     [
         "SIGTERM to the launcher",
-        "SIGKILL to a process",
+        pytest.param("SIGKILL to a process", marks=pytest.mark.slow),
         pytest.param("SIGSTOP to a process", marks=pytest.mark.slow),
         pytest.param("an endless loop", marks=pytest.mark.slow),
     ],
@@ -285,6 +285,7 @@ def losses(run: Path) -> list[float]:
     return [line["loss"] for line in figures(run) if "loss" in line]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(torch.cuda.device_count() == 1, reason="fsdp needs a GPU for each process")
 def test_a_cut_model_is_trained_to_rounding(start, alone, recipe, tmp_path) -> None:
     """fsdp: another order of sums, so other bits than one process; its checkpoint is a whole one, with which one goes on."""
