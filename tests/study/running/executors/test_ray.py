@@ -23,7 +23,7 @@ ray = pytest.importorskip("ray")
 import glassformer  # noqa: E402
 from glassformer.foundation.errors import UsageError  # noqa: E402
 from glassformer.study.compare import compare  # noqa: E402
-from glassformer.study.running.executors.base import ATTEMPTS, Ended, Started, Task  # noqa: E402
+from glassformer.study.running.executors.base import ATTEMPTS, Ended, Started, Task, Waiting  # noqa: E402
 from glassformer.study.running.executors.ray import RayExecutor  # noqa: E402
 
 # Ray leaves sockets and files to the garbage collector; that is its own affair.
@@ -88,13 +88,15 @@ def test_lost_processes_are_tried_again_and_both_nodes_work(cluster, tmp_path):
 
 
 def test_a_stop_lets_nothing_more_begin(cluster, tmp_path):
-    sleeper = tmp_path / "sleeper.py"
-    sleeper.write_text("import time\ntime.sleep(60)\n")
+    sleeper, asleep = tmp_path / "sleeper.py", tmp_path / "asleep"
+    sleeper.write_text(
+        f"import pathlib, time\npathlib.Path({str(asleep)!r}).touch()\nfor _ in range(600):\n    time.sleep(0.1)\n"
+    )
     with closing(RayExecutor(address=cluster, jobs=1)) as executor:
         assert executor._slots() == 1
         ended = []
         for event in executor.run([task("sleeps", tmp_path, sleeper), task("never", tmp_path)]):
-            if isinstance(event, Started):
+            if isinstance(event, Waiting) and asleep.exists():  # before, an interrupt may break an import of a library
                 executor.stop()
             if isinstance(event, Ended):
                 ended.append((event.task.label, event.answer["status"]))
