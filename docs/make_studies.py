@@ -175,11 +175,11 @@ def summary(text: str, documents: dict[str, dict[str, Any]]) -> str:
     lines = [f"| study | {' | '.join(words)} |", f"|---|{'---|' * len(words)}"]
     for name in (place["name"] for place in PLACE.finditer(text)):
         document = documents.get(name)
-        rows = document["verdicts"] if document else []
-        cells = [", ".join(one["variant"] for one in rows if one["verdict"] == word) for word in words]
-        if document and "trends" in document:
-            cells[0] = "by size; " + ", ".join(f"{one['variant']}: {one['trend']}" for one in document["trends"])
-        elif document and not rows:
+        rows = [(one["variant"], one["verdict"]) for one in document["verdicts"]] if document else []
+        for size, study in (document or {}).get("sizes", {}).items():
+            rows += [(f"{one['variant']} at {size}", one["verdict"]) for one in study["verdicts"]]
+        cells = [" · ".join(variant for variant, its in rows if its == word) for word in words]
+        if document and not rows:
             cells[0] = f"a search: {document['metric']} {shown(document['base']['value'])}"
         lines.append(f"| {name} | {' | '.join(cells if document else ['not measured yet', '', '', '', ''])} |")
     return SUMMARY.sub(lambda place: f"{place[1]}{chr(10).join(lines)}\n{place[2]}", text)
