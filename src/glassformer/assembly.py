@@ -197,7 +197,8 @@ def chosen_metric(recipe: Recipe) -> Metric:
 
 def tools_for(recipe: Recipe, tokenizer: Tokenizer, **more: Any) -> EvaluationTools:
     """The ``EvaluationTools`` for this recipe's network."""
-    return EvaluationTools(tokenizer=tokenizer, context=recipe.model.context, **more)
+    rows = {"batch_size": recipe.evaluation.batch_size} if recipe.evaluation.batch_size else {}
+    return EvaluationTools(tokenizer=tokenizer, context=recipe.model.context, **{**rows, **more})
 
 
 def fitted_baselines(objective: ObjectiveConfig, data: PreparedData) -> bytes:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from glassformer.data import overlap
-from glassformer.data.overlap import PHRASE, WINDOW, share_in_train, share_read
+from glassformer.data.overlap import PHRASE, WINDOW, share_in_train, share_read, window_hashes
 
 
 def of(tokens: np.ndarray) -> SimpleNamespace:
@@ -22,6 +22,18 @@ def test_windows_of_tokens() -> None:
     assert share_in_train(of(train), of(train[700:1900])) == 1.0
     half = np.concatenate([train[:1000], other])
     assert share_in_train(of(train), of(half)) == pytest.approx(0.5, abs=0.02)  # windows across the border are new
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, PHRASE, 13, 31, WINDOW, 40])
+def test_the_hash_of_a_window_is_a_polynomial_in_its_tokens(window: int) -> None:
+    tokens = np.random.default_rng(2).integers(0, 50_000, 60)
+    base = 0x9E3779B97F4A7C15
+    by_hand = [
+        sum((int(token) + 1) * base ** (window - 1 - place) for place, token in enumerate(tokens[first : first + window])) % 2**64
+        for first in range(len(tokens) - window + 1)
+    ]
+    assert window_hashes(tokens, window).tolist() == by_hand
+    assert len(window_hashes(tokens[: window - 1], window)) == 0
 
 
 def test_order_matters_within_a_window() -> None:

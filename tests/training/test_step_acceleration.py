@@ -73,7 +73,7 @@ def test_compiling_when_asked(make_step, some_batches, monkeypatch) -> None:
 def test_on_a_gpu_it_is_chosen_where_it_pays(
     make_step, monkeypatch, steps: int, settings: dict[str, object], compiled: bool, captured: bool
 ) -> None:
-    monkeypatch.setattr(step_form, "_can_compile", lambda: True)
+    monkeypatch.setattr(step_form, "compiles_on", lambda device: True)
     step, listener = make_step(**settings), Listener()
     step.runtime = Runtime(torch.device("cuda"), "float32", 1)
     assert chosen(step, steps, listener) == (compiled, captured)
@@ -81,7 +81,7 @@ def test_on_a_gpu_it_is_chosen_where_it_pays(
 
 def test_a_run_that_goes_on_stays_as_it_was_begun(make_step, monkeypatch) -> None:
     """More steps would choose otherwise; what the recipe says outright is done all the same."""
-    monkeypatch.setattr(step_form, "_can_compile", lambda: True)
+    monkeypatch.setattr(step_form, "compiles_on", lambda device: True)
     for begun in (StepForm(True, False), StepForm(False, False), StepForm(False, True)):
         step = make_step()
         step.runtime = Runtime(torch.device("cuda"), "float32", 1)
@@ -113,7 +113,7 @@ def test_in_a_study_shorter_runs_are_compiled(flops: float, planned: float, pays
 
 
 def test_what_a_study_plans_is_counted(make_step, monkeypatch) -> None:
-    monkeypatch.setattr(step_form, "_can_compile", lambda: True)
+    monkeypatch.setattr(step_form, "compiles_on", lambda device: True)
     step = make_step()
     step.runtime = Runtime(torch.device("cuda"), "float32", 1)
     short = int(LONG * COMPILING_IN_A_STUDY_PAYS_FROM / COMPILING_PAYS_FROM)
@@ -124,7 +124,7 @@ def test_what_a_study_plans_is_counted(make_step, monkeypatch) -> None:
 
 def test_without_triton_nothing_is_compiled_by_itself(make_step, monkeypatch) -> None:
     """Torch's compiler for CUDA needs it, and a run that was not asked to compile must not die of it."""
-    monkeypatch.setattr(step_form, "_can_compile", lambda: False)
+    monkeypatch.setattr(step_form, "compiles_on", lambda device: False)
     step, listener = make_step(), Listener()
     step.runtime = Runtime(torch.device("cuda"), "float32", 1)
     assert chosen(step, LONG, listener) == (False, True)

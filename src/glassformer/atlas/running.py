@@ -24,7 +24,7 @@ import numpy as np
 from glassformer.atlas.cells import Cell, base_rate, cells, curve_of, rate_of
 from glassformer.atlas.protocol import BASELINE, Atlas, Job, Stage
 from glassformer.atlas.records import Records, trial_line
-from glassformer.foundation.config import fingerprint
+from glassformer.foundation.config import fingerprint, override
 from glassformer.foundation.errors import UsageError
 from glassformer.foundation.files import training_code_sha256
 from glassformer.foundation.machine import cores
@@ -43,10 +43,12 @@ from glassformer.study.running.executors.local import PER_GPU, LocalExecutor
 from glassformer.study.running.trial_results import read_trial
 from glassformer.study.running.trial_store import machine_of
 from glassformer.study.statistics.evidence import Problem
+from glassformer.training.step_acceleration import compiles_on
 
 SHOW_EVERY = 15.0  # seconds
 MANY = 1 << 10  # more processes than any machine takes
 AHEAD = 4  # tasks that wait while all processes are busy
+ROWS_AT_ONCE = 6  # begun on a GPU, so that not every process compiles every row
 
 
 @dataclass
@@ -90,6 +92,8 @@ class Portion:
     _made: Executor | None = None
     _shown: float = 0.0
     _machine: str = ""
+    _compiles: bool = False
+    """Whether this machine's runs are compiled, whatever the recipe says: on a GPU."""
     _fingerprints: dict[Job, str] = field(default_factory=dict)
     _held: dict[tuple[str, str, str], list[tuple[_Plan, list[Job]]]] = field(default_factory=dict)
     """Jobs whose row is being inspected."""
@@ -207,13 +211,16 @@ class Portion:
             self._feed(plans)
 
     def _feed(self, plans: Iterator[_Plan]) -> None:
-        """Begins plans while fewer than a few tasks wait."""
-        while self._get_executor().waiting < AHEAD:
+        """Begins plans while fewer than a few tasks wait, or on a GPU a few rows."""
+        while self._get_executor().waiting < AHEAD or (self._compiles and len(self._rows_begun()) < ROWS_AT_ONCE):
             self._next = self._next or next(plans, None)
             if self._next is None or self._must_wait(self._next):
                 return
             plan, self._next = self._next, None
             self._advance(plan)
+
+    def _rows_begun(self) -> set[tuple[str, str, str]]:
+        return {plan.key for _, plan in self._jobs.values()} | self._held.keys()
 
     def _must_wait(self, plan: _Plan) -> bool:
         """Everything waits for the baseline's rate, and rows for the answer whether earlier baselines stand."""
@@ -348,7 +355,7 @@ class Portion:
             **self._context,
             "study": str(self._folder),
             "folder": str(self._folder / label),
-            "recipe": self._recipe(job),
+            "recipe": override(self._recipe(job), {"training.compile": True} if self._compiles else {}),
             "allow_leaks": False,
             "split": VALIDATION_SPLIT,
             "check": self._facts[job.row, job.size, job.base]["check"],
@@ -357,7 +364,7 @@ class Portion:
             "planned_flops": 0.0,
             "travels": None,
         }
-        return Task("trial", label, values)
+        return Task("trial", label, values, "/".join((job.row, job.size, job.base)))  # bytes: every text has the same shapes
 
     def _end(self, task: Task, job: Job, answer: dict[str, Any]) -> None:
         """Writes the record of a run, and removes its folder. One that failed by an error has none: it is tried again."""
@@ -418,7 +425,9 @@ class Portion:
         runtime = choose_runtime(device="auto", precision="auto", threads=1)
         machine = {key: value for key, value in machine_of(environment(runtime)).items() if key not in ("threads", "cpu")}
         plugins = list(plugin_checksums(loaded_plugins()))
-        about = {**machine, "device": runtime.device.type, "code": training_code_sha256()[:16], "plugins": plugins}
+        self._compiles = compiles_on(runtime.device)
+        how = {"compiled": True} if self._compiles else {}
+        about = {**machine, "device": runtime.device.type, **how, "code": training_code_sha256()[:16], "plugins": plugins}
         self._machine = fingerprint(about)[:12]
         self._write({"k": "machine", "id": self._machine, "about": about})
 

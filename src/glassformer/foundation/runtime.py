@@ -148,15 +148,19 @@ def be_deterministic() -> None:
 
 def seed_torch(seed: int) -> None:
     """Sets every generator of torch; called with a derived seed before each step."""
-    if _only_cpu():  # torch.manual_seed would note the call, with a whole traceback, for every device that is not there
-        torch.default_generator.manual_seed(seed)
-    else:
+    kind = _kind_of_device()
+    if kind not in ("cpu", "cuda"):
         torch.manual_seed(seed)
+        return
+    # torch.manual_seed would note the call, with a whole traceback, for every kind of device that is not there: 1.3 ms a step
+    torch.default_generator.manual_seed(seed)
+    if kind == "cuda":
+        torch.cuda.manual_seed_all(seed)
 
 
 @functools.cache
-def _only_cpu() -> bool:
-    return choose_device("auto").type == "cpu"
+def _kind_of_device() -> str:
+    return choose_device("auto").type
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -101,7 +101,7 @@ class EvaluationConfig(Config):
     by: str | None = None
     """The metric that chooses the best checkpoint and that ``patience`` watches; by default the objective's first."""
     batch_size: int | None = Field(default=None, ge=1)
-    """Rows evaluated at once; does not change the results."""
+    """Rows evaluated at once, while training and after; changes results by rounding at most."""
     patience: int | None = Field(default=None, ge=1)
     """Stop after this many evaluations without improvement; off by default."""
     texts: dict[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)

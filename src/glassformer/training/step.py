@@ -109,6 +109,7 @@ class TrainStep:
         self.processes, self.pieces, self.accumulate = processes, config.pieces, config.accumulate
         self.shards = shards
         """What trains a network that is cut over the processes; None: every process holds the whole."""
+        self._modules = list(loss.modules())
         self.compiled = False
         """Whether ``compute_loss`` is the compiled form of ``loss_module``; it then gets a seed for its dropout masks."""
         self.compute_loss: Callable[[dict[str, Tensor], Tensor | None], Tensor] = loss
@@ -127,7 +128,8 @@ class TrainStep:
 
     def prepare(self, step: int, lr_multiplier: float) -> None:
         """Sets what depends on the step's number: every generator (of a piece: ``seed_piece``), and the rate."""
-        self.loss_module.train()
+        if not all(module.training for module in self._modules):  # setting it takes longer than some steps
+            self.loss_module.train()
         self._number = step
         if self.pieces is None:
             seed_torch(derive_seed(self.seed, "step", step))

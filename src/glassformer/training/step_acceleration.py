@@ -115,7 +115,8 @@ def _should_compile(step: TrainStep, steps: int, planned_flops: float) -> tuple[
         return False, ""
     if not compiling_pays(training_flops(step, steps), planned_flops):
         return False, f", because this {'study' if planned_flops else 'run'} is too short"
-    return (True, "") if _can_compile() else (False, " (torch's compiler for CUDA needs Triton, which is not installed)")
+    can = compiles_on(step.runtime.device)
+    return can, "" if can else " (torch's compiler for CUDA needs Triton, which is not installed)"
 
 
 def training_flops(step: TrainStep, steps: int) -> float:
@@ -131,7 +132,10 @@ def compiling_pays(flops: float, planned_flops: float) -> bool:
     return flops >= COMPILING_PAYS_FROM or in_a_study
 
 
-def _can_compile() -> bool:
+def compiles_on(device: torch.device) -> bool:
+    """Whether steps can be compiled for this device, and gain by it."""
+    if device.type != "cuda":
+        return False
     from torch.utils._triton import has_triton  # it imports the compiler: seconds that a short run does not spend
 
     return bool(has_triton())

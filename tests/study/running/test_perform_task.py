@@ -245,6 +245,29 @@ def test_a_run_that_diverges_says_so(recipe, tmp_path, passed):
     assert RunDirectory(tmp_path / "study" / "trials" / "x" / "seed-0").read_state()["status"] == "diverged"
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_what_was_compiled_serves_the_next_trial_of_the_same_program_alone(recipe, tmp_path, passed):
+    """The same values as where every trial finds nothing compiled; another network between them is compiled on its own."""
+    from torch._dynamo.utils import counters
+
+    torch._dynamo.reset()
+    recipes = [load_recipe(recipe, {"training.compile": True, **more}).to_dict() for more in ({}, {"seed": 1}, {"seed": 2})]
+    other = load_recipe(recipe, {"training.compile": True, "model.feedforward": "gated"}).to_dict()
+    found, graphs = {}, {}
+    for way, programs in (("together", ["p", "p", "q", "p"]), ("alone", ["", "", "", ""])):
+        for number, (values, program) in enumerate(zip([*recipes[:2], other, recipes[2]], programs)):
+            counters.clear()
+            task = trial(values, tmp_path / f"{way}-{number}", check=passed)
+            answer = perform(Task(task.kind, task.label, task.values, program), own_process=True)
+            assert answer["status"] == "finished", answer
+            graphs[way, number] = counters["stats"]["unique_graphs"] > 0
+            found[way, number] = losses(tmp_path / f"{way}-{number}")
+    assert [graphs["together", number] for number in range(4)] == [True, False, True, True]
+    assert all(graphs["alone", number] for number in range(4))
+    assert all(found["together", number] == found["alone", number] for number in range(4))
+
+
 def test_what_the_user_must_mend_stops_the_study(recipe, tmp_path, passed):
     recipe["data"]["path"] = str(tmp_path / "gone.txt")
     answer = perform(trial(recipe, tmp_path / "study", check=passed))

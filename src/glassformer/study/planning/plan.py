@@ -474,6 +474,13 @@ def recipe_fingerprint(recipe: Mapping[str, Any]) -> str:
     return fingerprint(_compared_values(recipe))
 
 
+def program_of(recipe: Mapping[str, Any]) -> str:
+    """A name for what a recipe's training runs on a device: the same for any seed, learning rate and number of steps."""
+    values = _compared_values(recipe)
+    training = {key: value for key, value in values.get("training", {}).items() if key not in ("lr", "steps")}
+    return fingerprint({**values, "training": training})[:12]
+
+
 def training_fingerprint(recipe: Mapping[str, Any]) -> str:
     """A fingerprint of what a recipe trains: recipes that differ only in saving and monitoring give the same weights."""
     return fingerprint(_without_monitoring(flatten(_compared_values(recipe))))

@@ -73,7 +73,7 @@ def perform(task: Task, *, own_process: bool = False) -> dict[str, Any]:
         raise SystemExit("This process was given a GPU and does not see it.")
     kinds = {"inspect": _inspect, "trial": _trial}
     try:
-        with _process_settings(task.values):
+        with _process_settings(task.values), _compiled_for(task.program if own_process else ""):
             recheck = task.values.get("recheck", False) or not own_process
             answer = kinds[task.kind]({**task.values, "recheck": recheck})
     except Diverged as error:
@@ -116,13 +116,37 @@ def _process_settings(values: dict[str, Any]) -> Iterator[None]:
     finally:
         torch.set_num_threads(threads)
         os.chdir(folder)
-        # Each trial must find torch as a fresh process would. torch caches compiled code on disk, for the next trial; in memory
-        # it keeps a few shapes only, after which it would silently run uncompiled: other bits than a fresh process gives.
-        if "torch._dynamo" in sys.modules:
-            torch._dynamo.reset()
         if torch.cuda.is_available():  # on a CPU Python frees memory in its own time
             gc.collect()
             torch.cuda.empty_cache()  # other processes wait for this memory
+
+
+_compiled: list[str] = []
+"""The program of the last trial, whose compiled code is in memory."""
+
+
+@contextmanager
+def _compiled_for(program: str) -> Iterator[None]:
+    """Keeps what torch compiles in memory for the next trial of the same program, and for no other one.
+
+    A trial must have the bits of one in a fresh process. torch keeps a few shapes of a function only, after which it silently
+    runs uncompiled; trials of one program have the same shapes. Other programs find kernels in torch's cache on disk.
+    """
+    if _compiled and _compiled != [program]:
+        _forget_compiled()
+    try:
+        yield
+    finally:
+        if program:
+            _compiled[:] = [program]
+        else:
+            _forget_compiled()
+
+
+def _forget_compiled() -> None:
+    _compiled.clear()
+    if "torch._dynamo" in sys.modules:
+        torch._dynamo.reset()
 
 
 def _inspect(values: dict[str, Any]) -> dict[str, Any]:

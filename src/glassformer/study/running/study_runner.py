@@ -27,7 +27,7 @@ from glassformer.study.directory import REUSED, StudyDirectory
 from glassformer.study.history.attempts import record_earlier_studies, withdraw_attempts
 from glassformer.study.packed_trials import write_record
 from glassformer.study.planning.design import choose_design, expected_power
-from glassformer.study.planning.plan import BASE, Resolve, StudyPlan, Trial
+from glassformer.study.planning.plan import BASE, Resolve, StudyPlan, Trial, program_of
 from glassformer.study.planning.variant_data import differing_key, judge_of, prepared_facts
 from glassformer.study.planning.variant_facts import Facts, VariantBook, require_comparable
 from glassformer.study.reporting.wording import LEAKS, STEP_DIFFERS
@@ -420,7 +420,7 @@ class StudyRunner:
             "processes": self.how.processes,
             "travels": self.directory.mark_for_nodes() if self._get_executor().travels else None,
         }
-        return Task("trial", trial.label, values)
+        return Task("trial", trial.label, values, program_of(values["recipe"]))
 
     def _judge(self, variant: str, recipe: Mapping[str, Any]) -> dict[str, Any] | None:
         """The objective by which a variant with this recipe is judged, where it is not its own."""

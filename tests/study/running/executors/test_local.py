@@ -122,6 +122,37 @@ def test_workers_on_a_gpu_do_not_each_compile_with_every_core(tmp_path: Path, mo
     assert LocalExecutor(5, logs=tmp_path, gpus=["7"])._environment("7")["TORCHINDUCTOR_COMPILE_THREADS"] == "2"
 
 
+def test_on_a_gpu_a_worker_stays_with_what_it_has_compiled(tmp_path: Path) -> None:
+    """Three begin a program, the fourth takes another one; who is done goes on with its own; what has none comes first."""
+
+    def labels(gpus: list[str]) -> list[str]:
+        executor = LocalExecutor(5, logs=tmp_path, gpus=gpus)
+        executor._workers = workers = [Idle() for _ in range(5)]  # type: ignore[misc]
+        executor.add([Task("trial", f"{program}{number}", {}, program) for program in "ab" for number in range(6)])
+        list(executor._hand_out())
+        first = [worker.task.label for worker in workers]
+        workers[3].task = workers[0].task = None
+        list(executor._hand_out())
+        workers[1].task = None
+        executor.add([Task("inspect", "c", {})])
+        list(executor._hand_out())
+        return [*first, workers[0].task.label, workers[3].task.label, workers[1].task.label]
+
+    assert labels(["0"]) == ["a0", "a1", "a2", "b0", "b1", "a3", "b2", "c"]
+    assert labels([]) == ["a0", "a1", "a2", "a3", "a4", "a5", "b0", "b1"]  # nothing is compiled: in order
+
+
+class Idle:
+    """A worker without a process."""
+
+    def __init__(self) -> None:
+        self.task: Any = None
+        self.program = ""
+
+    def give(self, task: Task) -> None:
+        self.task, self.program = task, task.program or self.program
+
+
 UNKNOWN_TASK = Task("nothing", "a task of no kind", {"cwd": ".", "plugins": []})
 
 

@@ -22,6 +22,9 @@ class Task:
     kind: str
     label: str
     values: dict[str, Any] = field(default_factory=dict)
+    program: str = ""
+    """Tasks that name the same one train the same network on the same shapes, so one's compiled code serves the next one in the
+    same process. Empty: it shares with none."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -31,6 +32,7 @@ PER_GPU = 6  # with four, one in four is loading, compiling or saving at any tim
 PROCESS_BYTES = 600 << 20  # what one process of torch takes on a GPU before its first tensor
 SLACK = 1.5  # workspaces and fragments, beside what a plan counts
 POLL_SECONDS = 0.5  # without an answer; then progress is shown
+WORKERS_PER_PROGRAM = 3  # each of them compiles it once
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 NEEDS_GPU = "GLASSFORMER_WORKER_NEEDS_GPU"
 """Set for workers that were given a GPU: one that does not see it ends, instead of training on the CPU."""
@@ -120,10 +122,23 @@ class LocalExecutor(Executor):
     def _hand_out(self) -> Iterator[Event]:
         for worker in self._workers[: self.jobs]:
             if self._waiting and worker.task is None:
-                task = self._waiting.popleft()
+                task = self._next_for(worker)
                 worker.give(task)
                 if task.label not in self._tried:
                     yield Started(task)
+
+    def _next_for(self, worker: _Worker) -> Task:
+        """The first task in order, except that on a GPU a worker stays with the program that it has compiled, and a few workers
+        are enough for one program while others wait. A task without a program comes before: others may wait for it."""
+        chosen = self._waiting[0]
+        if self._gpus and (programs := {task.program: task for task in reversed(self._waiting)}).get("") is None:
+            held = Counter(other.program for other in self._workers if other is not worker)
+            free = (task for task in self._waiting if held[task.program] < WORKERS_PER_PROGRAM)
+            chosen = programs.get(worker.program) or next(free, chosen)
+        elif self._gpus:
+            chosen = programs[""]
+        self._waiting.remove(chosen)
+        return chosen
 
     def _lost(self, worker: _Worker) -> Iterator[Event]:
         """Replaces a process that ended by itself, and puts its task in front of the others, up to ``ATTEMPTS`` times."""
@@ -173,6 +188,8 @@ class _Worker:
     ) -> None:
         self.number, self.gpu = number, gpu
         self.task: Task | None = None
+        self.program = ""
+        """Of the last task that had one."""
         self.log = logs / f"worker-{number}.log"
         logs.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as errors:
@@ -195,7 +212,7 @@ class _Worker:
 
     def give(self, task: Task) -> None:
         assert self.process.stdin is not None
-        self.task = task
+        self.task, self.program = task, task.program or self.program
         with suppress(BrokenPipeError):  # it has just ended; the thread that reads from it will say so
             self.process.stdin.write(json.dumps(vars(task)) + "\n")
             self.process.stdin.flush()
