@@ -211,8 +211,10 @@ class Portion:
             self._feed(plans)
 
     def _feed(self, plans: Iterator[_Plan]) -> None:
-        """Begins plans while fewer than a few tasks wait, or on a GPU a few rows."""
-        while self._get_executor().waiting < AHEAD or (self._compiles and len(self._rows_begun()) < ROWS_AT_ONCE):
+        """Begins plans while fewer than a few tasks wait; on a GPU a few rows, and others when all of these are inspected."""
+        while self._get_executor().waiting < AHEAD:
+            if self._compiles and self._held and len(self._rows_begun()) >= ROWS_AT_ONCE:
+                return
             self._next = self._next or next(plans, None)
             if self._next is None or self._must_wait(self._next):
                 return

@@ -12,6 +12,7 @@ import threading
 import time
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -151,6 +152,15 @@ class Idle:
 
     def give(self, task: Task) -> None:
         self.task, self.program = task, task.program or self.program
+
+
+def test_a_worker_asks_cuda_to_wait_asleep_on_each_of_its_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    driver = SimpleNamespace(cuInit=lambda flags: asked.append("init"), cuDevicePrimaryCtxSetFlags=lambda *of: asked.append(of))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+    monkeypatch.setattr(local.ctypes, "CDLL", lambda name: driver)
+    local.sleep_while_waiting()
+    assert asked == ["init", (0, 4), (1, 4)]
 
 
 UNKNOWN_TASK = Task("nothing", "a task of no kind", {"cwd": ".", "plugins": []})

@@ -8,6 +8,7 @@ multiprocessing, so that a user's script needs no ``if __name__ == "__main__"``.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import gc
 import json
@@ -41,6 +42,7 @@ START = (
     "from glassformer.study.running.executors.local import main; main()"
 )
 """The program of a worker; its argument is the driver's ``sys.path``."""
+BLOCKING_SYNC = 4  # CU_CTX_SCHED_BLOCKING_SYNC of CUDA's driver
 MPS_CONTROL = "nvidia-cuda-mps-control"
 MPS_SECONDS = 20.0  # that the service has to end
 MPS_DEFAULT_FOLDER = Path("/tmp/nvidia-mps")
@@ -234,12 +236,24 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever a plugin prints goes where logs go, not between the answers
     tasks = listen(sys.stdin, lambda: os._exit(0))
+    if NEEDS_GPU in os.environ:
+        sleep_while_waiting()
     from glassformer.study.running.perform_task import perform
 
     gc.freeze()  # what was imported stays, so that a collection between two trials is quick
     own_process = functools.partial(perform, own_process=True)
     print(json.dumps({"ready": os.getpid()}), file=answers, flush=True)
     serve(tasks, answers, own_process)
+
+
+def sleep_while_waiting() -> None:
+    """Makes this process wait for its GPU asleep, before torch is imported: CUDA's waiting takes a core (15 workers on an H200:
+    90 % of 16 cores, so 25 %). Without CUDA's driver nothing happens."""
+    with suppress(OSError):
+        driver = ctypes.CDLL("libcuda.so.1")
+        driver.cuInit(0)
+        for number in range(len(os.environ["CUDA_VISIBLE_DEVICES"].split(","))):
+            driver.cuDevicePrimaryCtxSetFlags(number, BLOCKING_SYNC)
 
 
 def listen(stream: IO[str], at_the_end: Callable[[], Any]) -> queue.Queue[Task]:
