@@ -29,7 +29,8 @@ def test_the_hash_of_a_window_is_a_polynomial_in_its_tokens(window: int) -> None
     tokens = np.random.default_rng(2).integers(0, 50_000, 60)
     base = 0x9E3779B97F4A7C15
     by_hand = [
-        sum((int(token) + 1) * base ** (window - 1 - place) for place, token in enumerate(tokens[first : first + window])) % 2**64
+        sum((int(token) + 1) * base ** (window - 1 - place) for place, token in enumerate(tokens[first : first + window]))
+        % 2**64
         for first in range(len(tokens) - window + 1)
     ]
     assert window_hashes(tokens, window).tolist() == by_hand
