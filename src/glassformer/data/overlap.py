@@ -99,8 +99,8 @@ def _texts(items: Any) -> list[str]:
 
 
 def window_hashes(tokens_N: np.ndarray, window: int = WINDOW) -> np.ndarray:
-    """A number for each window of so many tokens, equal for equal windows: sum of (token + 1) base^(tokens after it), where
-    products wrap around, as hashes may. Windows of twice a length come from two of that length, so 32 tokens take five rounds."""
+    """A number for each window of so many tokens, equal for equal windows: the sum of (token + 1) base^(tokens after
+    it), where products wrap around, as hashes may. Two windows make one of twice the length, so 32 tokens take five rounds."""
     if len(tokens_N) < window:
         return np.zeros(0, np.uint64)
     of_length, length = tokens_N.astype(np.uint64) + np.uint64(1), 1  # hashes of windows of one token
