@@ -10,6 +10,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from glassformer.foundation.runtime import bf16_works
+from glassformer.training.optimizers import muon
 from glassformer.training.optimizers.muon import COEFFICIENTS, ROUNDS, MuonConfig, Orthogonal, for_muon, orthogonalised
 
 
@@ -102,6 +103,22 @@ def test_two_steps_with_momentum_and_decay_by_definition(rng) -> None:
             ahead = 0.1 * turn[name] + 0.9 * momentum
             value = value * (1 - 0.1 * 0.5) - 0.1 * 0.2 * math.sqrt(5) * orthogonalised(ahead.unsqueeze(0))[0]
         assert_close(matrices[name].detach(), value)
+
+
+def test_lying_and_standing_matrices_share_their_products(rng, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step of a small model is made of its kernels' number, not of their size."""
+    together: list[tuple[int, ...]] = []
+    monkeypatch.setattr(muon, "orthogonalised", lambda matrices: together.append(tuple(matrices.shape)) or matrices)
+    weights = [nn.Parameter(torch.randn(shape, generator=rng)) for shape in [(5, 3), (3, 5), (5, 3), (4, 4)]]
+    before = [weight.detach().clone() for weight in weights]
+    optimizer = Orthogonal(weights, lr=1.0, momentum=0.0, weight_decay=0.0)
+    for weight in weights:
+        weight.grad = torch.randn(weight.shape, generator=rng)
+    gradients = [weight.grad for weight in weights]
+    optimizer.step()
+    assert together == [(3, 3, 5), (1, 4, 4)]
+    for weight, was, gradient in zip(weights, before, gradients):  # each got its own
+        assert_close(weight.detach(), was - 0.2 * math.sqrt(max(weight.shape)) * gradient)
 
 
 def test_a_rate_on_the_device_is_the_same_rate(rng) -> None:

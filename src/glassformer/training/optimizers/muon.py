@@ -1,8 +1,8 @@
 """Muon for the matrices inside the blocks, AdamW for everything else.
 
 Torch has a Muon too, but its products are in bf16 on every device (which some CPUs do not have) and one matrix at a time,
-and it cannot be part of a captured step. Here matrices of one shape go through the products together, in float32 on a CPU
-and in bf16 on a GPU, and nothing waits for the host.
+and it cannot be part of a captured step. Here matrices of one shape, lying or standing, go through the products together, in
+float32 on a CPU and in bf16 on a GPU, and nothing waits for the host.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def orthogonalised(matrices_NRC: Tensor) -> Tensor:
     x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
     for _ in range(ROUNDS):
         squared = x @ x.mT
-        x = a * x + (b * squared + c * squared @ squared) @ x
+        factor = torch.baddbmm(squared, squared, squared, beta=b, alpha=c)  # b x² + c x⁴
+        x = torch.baddbmm(x, factor, x, beta=a)  # a x + b x³ + c x⁵
     return x.mT if tall else x
 
 
@@ -55,24 +56,23 @@ class Orthogonal(FunctionalOptimizer):
         super().__init__([{"params": list(matrices)}], lr=lr, momentum=momentum, weight_decay=weight_decay, capturable=False)
 
     def change(self, group: dict[str, Any], weights: list[Tensor], gradients: list[Tensor]) -> None:
-        by_shape: dict[tuple[torch.Size, torch.device], list[tuple[Tensor, Tensor]]] = defaultdict(list)
-        for matrix, gradient in zip(weights, gradients):
-            by_shape[matrix.shape, matrix.device].append((matrix, gradient))
-        for pairs in by_shape.values():
-            self._change(group, [matrix for matrix, _ in pairs], [gradient for _, gradient in pairs])
-
-    def _change(self, group: dict[str, Any], matrices: list[Tensor], gradients: list[Tensor]) -> None:
-        momenta = [self._momentum(matrix) for matrix in matrices]
+        momenta = [self._momentum(matrix) for matrix in weights]
         torch._foreach_lerp_(momenta, gradients, 1.0 - group["momentum"])
         ahead = torch._foreach_mul(gradients, 1.0)  # a copy: torch 2.10 lerps cut tensors only in place
         torch._foreach_lerp_(ahead, momenta, group["momentum"])  # Nesterov's look ahead
-        on_gpu = matrices[0].device.type == "cuda"
-        ahead_NRC = torch.stack([whole(one) for one in ahead])
-        changes_NRC = orthogonalised(ahead_NRC.to(torch.bfloat16 if on_gpu else matrices[0].dtype))
-        rate = group["lr"] * LIKE_ADAMW * math.sqrt(max(matrices[0].shape))
-        torch._foreach_mul_(matrices, 1.0 - group["lr"] * group["weight_decay"])
-        changes = (changes_NRC.to(matrices[0].dtype) * rate).unbind()
-        torch._foreach_sub_(matrices, [cut_like(change, matrix) for change, matrix in zip(changes, matrices)])
+        torch._foreach_mul_(weights, 1.0 - group["lr"] * group["weight_decay"])
+        alike: dict[tuple[int, int, torch.device], tuple[list[Any], list[Any]]] = defaultdict(lambda: ([], []))
+        for matrix, one in zip(weights, ahead):  # of one shape, lying or standing
+            rows, columns = matrix.shape
+            alike[min(rows, columns), max(rows, columns), matrix.device][rows > columns].append((matrix, one))
+        for (_, columns, device), (lying, standing) in alike.items():
+            all_NRC = torch.stack([*(whole(one) for _, one in lying), *(whole(one).mT for _, one in standing)])
+            changes_NRC = orthogonalised(all_NRC.to(torch.bfloat16) if device.type == "cuda" else all_NRC)
+            changes_NRC = changes_NRC.to(all_NRC.dtype) * (group["lr"] * LIKE_ADAMW * math.sqrt(columns))
+            stood_NCR = changes_NRC[len(lying) :].mT.contiguous()  # as the weights lie, or each would take a kernel of its own
+            matrices = [matrix for matrix, _ in (*lying, *standing)]
+            changes = [cut_like(change, matrix) for change, matrix in zip((*changes_NRC[: len(lying)], *stood_NCR), matrices)]
+            torch._foreach_sub_(matrices, changes)
 
     def _momentum(self, matrix: Tensor) -> Tensor:
         state = self.state[matrix]
