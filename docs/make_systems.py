@@ -62,6 +62,8 @@ def record(reference: str) -> Any:
 def figure(reference: str, form: str = "") -> str:
     """A number of a record with its interval; runs (a list, or a mapping from seeds) become their mean over seeds."""
     found = record(reference)
+    if form == "points":  # a difference of two shares
+        return figure(reference, "percent").replace(" %", "")
     percent = form == "percent"
     if form == "document perplexity":
         return shown(document_perplexity(found), percent=False)
