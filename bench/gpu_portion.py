@@ -2,13 +2,15 @@
 
     python bench/gpu_portion.py --out FOLDER positions=5 memory=3.5
     python bench/gpu_portion.py --out FOLDER tests=6.5 nanochat=1 trainer=1.5 --nanochat DIR --encoder DIR
-    python bench/gpu_portion.py --out FOLDER atlas=9
+    python bench/gpu_portion.py --out FOLDER atlas=9.4 --processes 16 --keep /dev/shm/atlas
     python bench/gpu_portion.py --out FOLDER --miniature positions=4 memory=4 atlas=4   # the same logic on a CPU, tiny runs
 
 ``positions``: the study positions-sizes-wikitext-2, packed (``--add FILE``: begins with a packed one). ``memory``: every
-recipe. ``tests``: make test-gpu. ``nanochat``, ``trainer``: beside them. ``atlas``: what is open. A job that is not done in its
-minutes is ended, and the next begins; what it had written counts. FOLDER/portion.tar.gz is written anew after every job and
-every half minute, so a machine that goes away loses little. What became of each job is printed at the end and in the archive.
+recipe. ``tests``: make test-gpu. ``nanochat``, ``trainer``: beside them. ``atlas``: what is open; a second call on the same
+machine with the same ``--keep`` goes on from the first, whose portion and compiled kernels lie there. A job that is not done
+in its minutes is ended, and the next begins; what it had written counts. FOLDER/portion.tar.gz is written anew after every job
+and every half minute, so a machine that goes away loses little. What became of each job is printed at the end and stands in
+the archive.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import argparse
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -66,7 +69,8 @@ JOBS = {
         f"{PYTHON} {{root}}/bench/encoder.py --encoder {{encoder}} --json trainer.json", tiny="--epochs 1 --rounds 1"
     ),
     "atlas": Job(
-        f"{OURS} atlas run --minutes {{minutes}} --jobs {{processes}} --out atlas.jsonl",
+        f"TMPDIR={{keep}} {OURS} atlas run --minutes {{minutes}} --jobs {{processes}} --out {{keep}}/atlas.jsonl",
+        then="cp {keep}/atlas.jsonl .; tail -n 40 {keep}/glassformer-atlas-*/logs/*.log > workers.log",
         tiny="--steps 4 --row gelu --size T --text docstrings --rate 1 --seeds 2",
     ),
 }
@@ -78,6 +82,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--processes", type=int, default=14, help="Runs side by side in studies and the atlas.")
     parser.add_argument("--add", type=Path, help="A packed study that `positions` continues.")
+    parser.add_argument("--keep", type=Path, help="The atlas's folder on this machine; by default one in --out.")
     parser.add_argument("--nanochat", type=Path, help="nanochat's folder.")
     parser.add_argument("--encoder", type=Path, help="An encoder's folder.")
     parser.add_argument("--miniature", action="store_true", help="Runs of seconds: is the logic right?")
@@ -97,14 +102,23 @@ def main(words: list[str] | None = None) -> int:
     folder = asked.out.resolve() / "portion"
     folder.mkdir(parents=True)
     add = "" if asked.add is None else f"{OURS} study add positions {shlex.quote(str(asked.add.resolve()))};"
-    options = {"processes": 2 if asked.miniature else asked.processes, "root": ROOT, "python": PYTHON, "add": add}
+    keep = (asked.keep or asked.out / "keep").resolve()
+    keep.mkdir(parents=True, exist_ok=True)
+    print(f"MPS: {shutil.which('nvidia-cuda-mps-control') or 'not on this machine'}", flush=True)
+    options = {
+        "keep": shlex.quote(str(keep)),
+        "processes": 2 if asked.miniature else asked.processes,
+        "root": ROOT,
+        "python": PYTHON,
+        "add": add,
+    }
     options |= {name: getattr(asked, name) and getattr(asked, name).resolve() for name in ("nanochat", "encoder")}
     done: list[dict[str, Any]] = []
     for name, minutes in wanted:
         job = JOBS[name]
         command = job.command.format(minutes=max(0.1, minutes - SPARE / 60), **options)
         command += f" {job.tiny}" if asked.miniature else ""
-        done.append({"job": name, **run(command, job.then, name, minutes, folder)})
+        done.append({"job": name, **run(command, job.then.format(**options), name, minutes, folder)})
         (folder / "jobs.json").write_text(json.dumps(done, indent=1) + "\n")
         archive(folder)  # with the list
         print(f"{name}: exit code {done[-1]['code']}, {done[-1]['seconds']:.0f} s", flush=True)

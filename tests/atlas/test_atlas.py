@@ -6,6 +6,7 @@ import io
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +14,11 @@ import pytest
 from glassformer.atlas.cells import COPY, RULERS, Curve, base_rate, cells, rate_of
 from glassformer.atlas.protocol import BASELINE, Atlas, Job
 from glassformer.atlas.records import Records, add, read_portion, trial_line
-from glassformer.atlas.running import Portion
+from glassformer.atlas.running import Portion, _Plan
 from glassformer.foundation.errors import RunError, UnknownName
 from glassformer.recipe import Recipe
 from glassformer.study.planning.size_matching import size_of
-from glassformer.study.running.executors.base import InlineExecutor
+from glassformer.study.running.executors.base import InlineExecutor, Task
 from glassformer.study.running.perform_task import perform
 
 ATLAS = Atlas.load()
@@ -327,6 +328,69 @@ def test_row_by_row_its_rate_curve_and_then_whole_cells(staged: Atlas) -> None:
     again = made_portion(Made, staged, records)
     again.run()
     assert again.ran == []
+
+
+class Compiled(Made):
+    """As on a GPU: rows are begun while others wait."""
+
+    def _name_machine(self) -> None:
+        super()._name_machine()
+        self._compiles = True
+
+
+def test_what_an_earlier_stage_has_is_not_run_again_beside_it(staged: Atlas) -> None:
+    """On a GPU many rows are under way at once, and the records do not have their runs yet."""
+    again = staged.protocol.stages[0].model_copy(update={"rows": ["layer-norm", "swiglu", "placebo-copy"], "tune": []})
+    twice = replace(staged, protocol=staged.protocol.model_copy(update={"stages": [staged.protocol.stages[0], again]}))
+    portion = made_portion(Compiled, twice, Records())
+    portion.run()
+    assert len(portion.ran) == len(set(portion.ran)) == 12 + 16 + 20 + 12 + 12 + 12 + 12 + 12
+    assert {job.rate for job in portion.ran if (job.row, job.area) == ("swiglu", "trial")} == {4.0}  # as it was tuned
+    assert {job.row for job in portion.ran} == {BASELINE, "swiglu", "gelu", "placebo-copy", "layer-norm"}
+
+
+def test_a_run_is_begun_if_it_ends_in_time_by_its_own_steps(staged: Atlas, monkeypatch: pytest.MonkeyPatch) -> None:
+    portion = made_portion(Made, staged, Records(), minutes=1.0)
+    portion.usual, portion.longest, portion._ran = {"XS": 10.0}, {"XS": 30.0}, {"known"}
+    monkeypatch.setattr(Portion, "seconds", property(lambda self: 60.0 - 13.0))  # of which 13 are left
+
+    def late(row: str, program: str = "known") -> bool:
+        job = Job(row, "wikitext-2", "XS", 1)
+        portion._jobs["label"] = (job, _Plan(row, "XS", "modern", iter([])))
+        return portion._is_late(Task("trial", "label", {}, program))
+
+    assert not late("swiglu")
+    assert late("ruler-double-steps")
+    assert late("swiglu", "new")  # it has to be compiled
+    assert portion._is_late(Task("inspect", "gelu/XS/modern", {}))
+    portion.minutes = None
+    assert not late("swiglu", "new")
+
+
+def test_what_differs_outside_the_network_shares_its_compiled_code(staged: Atlas) -> None:
+    portion = made_portion(Made, staged, Records())
+
+    def program(row: str, text: str = "wikitext-2", size: str = "XS") -> str:
+        return portion._program(Recipe.parse(ATLAS.recipe(Job(row, text, size, 3, 0.5))).to_dict())
+
+    shared = {program(row) for row in (BASELINE, "ruler-double-steps", "adamw", "wsd", "placebo-copy")}
+    assert shared == {program(BASELINE, "boolq-passages")}
+    assert len({program("swiglu"), program("placebo-eps"), program(BASELINE, size="S")} | shared) == 4
+
+
+def test_a_failed_run_is_tried_once_more(staged: Atlas) -> None:
+    """And its row alone is set aside when it fails again."""
+    calls: list[str] = []
+    wanted = replace(staged, protocol=staged.protocol.model_copy(update={"bank": 1}))
+
+    def perform(task: Task) -> dict[str, Any]:
+        calls.append(task.kind)
+        return {"status": "failed", "reason": "no memory"} if len(calls) in (2, 5, 6) else {"status": "finished"}
+
+    portion = Made(wanted, Records(), io.StringIO(), lambda logs: InlineExecutor(perform))
+    portion.run([("swiglu", "wikitext-2", "XS", "modern")], seeds=2)
+    assert [(job.row, job.seed) for job in portion.ran] == [(BASELINE, 1000)]  # tried again; swiglu failed twice
+    assert (portion.failed, calls) == (1, ["inspect", "trial", "trial", "inspect", "trial", "trial"])
 
 
 def test_records_of_other_code_stand_where_the_baseline_has_the_same_bits(staged: Atlas) -> None:

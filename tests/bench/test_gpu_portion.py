@@ -22,6 +22,7 @@ def test_every_job_has_its_time_and_all_comes_back(tmp_path: Path, monkeypatch: 
         "study": script.Job("mkdir began; echo {processes} {minutes} > began/trial; sleep 300", then=packing, tiny="; true"),
         "broken": script.Job("echo no such thing; exit 3"),
         "good": script.Job("cat packed.txt > good.txt"),
+        "atlas": script.Job("echo run >> {keep}/atlas.jsonl", then="cp {keep}/atlas.jsonl ."),
     }
     monkeypatch.setattr(script, "JOBS", jobs)
     monkeypatch.setattr(script, "GRACE", 5.0)
@@ -32,6 +33,9 @@ def test_every_job_has_its_time_and_all_comes_back(tmp_path: Path, monkeypatch: 
     done = json.loads(files["jobs.json"])
     assert [(one["job"], one["code"]) for one in done] == [("study", None), ("broken", 3), ("good", 0)]
     assert done[0]["seconds"] < 60
+    assert script.main(["--out", str(tmp_path / "a"), "--keep", str(tmp_path / "keep"), "atlas=1"]) == 0
+    assert script.main(["--out", str(tmp_path / "b"), "--keep", str(tmp_path / "keep"), "atlas=1"]) == 0
+    assert read(tmp_path / "b" / "portion.tar.gz")["atlas.jsonl"] == "run\nrun\n"  # it went on from the first
     with pytest.raises(FileExistsError):  # a portion is never mixed with an earlier one
         script.main(["--out", str(tmp_path), "good=1"])
 

@@ -25,7 +25,7 @@ from glassformer.atlas.cells import Cell, base_rate, cells, curve_of, rate_of
 from glassformer.atlas.protocol import BASELINE, Atlas, Job, Stage
 from glassformer.atlas.records import Records, trial_line
 from glassformer.foundation.config import fingerprint, override
-from glassformer.foundation.errors import UsageError
+from glassformer.foundation.errors import GlassformerError, UsageError
 from glassformer.foundation.files import training_code_sha256
 from glassformer.foundation.machine import cores
 from glassformer.foundation.metrics import LOSS
@@ -48,7 +48,8 @@ from glassformer.training.step_acceleration import compiles_on
 SHOW_EVERY = 15.0  # seconds
 MANY = 1 << 10  # more processes than any machine takes
 AHEAD = 4  # tasks that wait while all processes are busy
-ROWS_AT_ONCE = 6  # begun on a GPU, so that not every process compiles every row
+ROWS_AT_ONCE = 8  # begun on a GPU, beside the baseline, so that workers stay with rows that they have compiled
+MORE = 1.2  # of the usual seconds of a run, so that it surely ends in time
 
 
 @dataclass
@@ -59,6 +60,8 @@ class _Plan:
     size: str
     base: str
     batches: Iterator[list[Job]]
+    tuned: bool = False
+    """Whether a rate curve comes first, of which nothing is there."""
     left: set[str] = field(default_factory=set)
     """Labels of the tasks it waits for."""
 
@@ -84,6 +87,8 @@ class Portion:
     """The records that learning rates come from, where they are others than those that say what was run."""
     done: int = 0
     failed: int = 0
+    usual: dict[str, float] = field(default_factory=dict)
+    """Seconds of a run of the size's steps, by size: a moving mean."""
     longest: dict[str, float] = field(default_factory=dict)
     """Seconds of the longest run, by size."""
     _begun: float = field(default_factory=time.monotonic)
@@ -104,6 +109,11 @@ class Portion:
     _next: _Plan | None = None
     """The plan that is begun next."""
     _number: int = 0
+    _late: bool = False
+    """Whether a run was withdrawn, because it would not have ended in time."""
+    _ran: set[str] = field(default_factory=set)
+    """Programs of which a run has ended."""
+    _tried_again: set[Job] = field(default_factory=set)
     _folder: Path = Path()
 
     def run(self, cells: Sequence[tuple[str, str, str, str]] = (), seeds: int | None = None, rate: float | None = None) -> None:
@@ -132,8 +142,9 @@ class Portion:
     def _at_work(self) -> Iterator[None]:
         """A folder for the runs, and the name of the machine; afterwards no process is left."""
         self._folder = Path(tempfile.mkdtemp(prefix="glassformer-atlas-"))
-        self._name_machine()
         try:
+            self._get_executor().warm_up(MANY)  # processes import torch while this one does
+            self._name_machine()
             yield
         finally:
             if self._made is not None:
@@ -152,15 +163,22 @@ class Portion:
             yield _Plan(row, size, base, iter([self.atlas.cell(row, text, size, own, base, seeds)]))
 
     def _stages(self) -> Iterator[_Plan]:
-        """In the order of the protocol: baselines, then row by row its rate curve and its cells."""
+        """In the order of the protocol: baselines, then row by row its rate curve and its cells. What an earlier stage has is
+        not planned again: it may be under way, at a rate that is being tuned."""
+        planned: set[tuple[str, str, str, str]] = set()
         for stage in self.atlas.protocol.stages:
             if BASELINE in stage.tune:
                 yield _Plan(BASELINE, stage.size, stage.base, self._curve(BASELINE, stage))
             rows = self.atlas.stage_rows(stage)
-            for text in stage.texts if rows else ():
-                yield self._baseline(text, stage.size, stage.base)
-            for row in rows:
-                yield _Plan(row, stage.size, stage.base, self._row(row, stage))
+            for row in [BASELINE, *rows] if rows else ():
+                texts = [text for text in stage.texts if (row, text, stage.size, stage.base) not in planned]
+                planned |= {(row, text, stage.size, stage.base) for text in texts}
+                if row == BASELINE:
+                    yield from (self._baseline(text, stage.size, stage.base) for text in texts)
+                elif texts:
+                    own = stage.model_copy(update={"texts": texts})
+                    tuned = row in stage.tune and curve_of(self.atlas, self.records, row, stage.base) is None
+                    yield _Plan(row, stage.size, stage.base, self._row(row, own), tuned)
 
     def _baseline(self, text: str, size: str, base: str, seeds: int | None = None) -> _Plan:
         """Where other code has run it: one seed, and the others only if its bits are not the same."""
@@ -203,17 +221,20 @@ class Portion:
         for event in executor.run(()):
             if isinstance(event, Ended):
                 self._ended(event.task, event.answer)
-            if self.done and self._time_is_up():
-                cancelled = executor.withdraw(unless=lambda task: False)
-                if cancelled:
-                    self.watch.say("Time is up: no further run is started. The same command goes on.")
-                continue
-            self._feed(plans)
+            if self.done and executor.withdraw(unless=lambda task: not self._is_late(task)) and not self._late:
+                self._late = True
+                self.watch.say("Time is up: no run is started that would not end in time. The same command goes on.")
+            if not self._late:
+                self._feed(plans)
 
     def _feed(self, plans: Iterator[_Plan]) -> None:
         """Begins plans while fewer than a few tasks wait; on a GPU a few rows, and others when all of these are inspected."""
-        while self._get_executor().waiting < AHEAD:
-            if self._compiles and self._held and len(self._rows_begun()) >= ROWS_AT_ONCE:
+        while True:
+            enough = self._get_executor().waiting >= AHEAD
+            if self._compiles:
+                rows = sum(row != BASELINE for row, *_ in self._rows_begun())
+                enough = rows >= ROWS_AT_ONCE and (enough or bool(self._held))
+            if enough:
                 return
             self._next = self._next or next(plans, None)
             if self._next is None or self._must_wait(self._next):
@@ -230,8 +251,10 @@ class Portion:
         for job in (*(job for job, _ in self._jobs.values()), *held):
             if (job.row, job.base) == (BASELINE, plan.base):
                 is_first = job.seed == self.atlas.seeds(BASELINE, job.size)[0] and self._elsewhere([job])
-                if job.area == "tuning" or (plan.row != BASELINE and is_first):
+                if job.area == "tuning" or (plan.row != BASELINE and is_first and not plan.tuned):
                     return True
+            if job.area == "tuning" and (job.row, job.base) == (plan.row, plan.base):  # its rate is not known yet
+                return True
         return False
 
     def _advance(self, plan: _Plan) -> None:
@@ -272,7 +295,7 @@ class Portion:
                 self._hand(plan, jobs)
             return
         job, plan = self._jobs.pop(task.label)
-        self._end(task, job, answer)
+        self._end(task, job, plan, answer)
         plan.left.discard(task.label)
         if not plan.left and self._facts[plan.key]["leak"] is None:
             self._advance(plan)
@@ -316,9 +339,17 @@ class Portion:
     def seconds(self) -> float:
         return time.monotonic() - self._begun
 
-    def _time_is_up(self) -> bool:
-        longest = max((self.longest.get(job.size, 0.0) for job, _ in self._jobs.values()), default=0.0)
-        return self.minutes is not None and self.seconds + longest > 60.0 * self.minutes
+    def _is_late(self, task: Task) -> bool:
+        """Whether a task that waits would not end in time, by what runs of its size and steps took. The first of a program may
+        take as long as the longest one did, and no row is inspected for a run or two."""
+        if self.minutes is None:
+            return False
+        left = 60.0 * self.minutes - self.seconds
+        if task.label not in self._jobs:  # an inspection
+            return left < 2.0 * max(self.longest.values(), default=0.0)
+        job = self._jobs[task.label][0]
+        usual = MORE * self.usual.get(job.size, max(self.usual.values(), default=0.0)) * self.atlas.row(job.row).steps
+        return left < (usual if task.program in self._ran else max(usual, self.longest.get(job.size, 0.0)))
 
     def _get_executor(self) -> Executor:
         if self._made is None:
@@ -366,31 +397,52 @@ class Portion:
             "planned_flops": 0.0,
             "travels": None,
         }
-        return Task("trial", label, values, "/".join((job.row, job.size, job.base)))  # bytes: every text has the same shapes
+        return Task("trial", label, values, self._program(values["recipe"]))
 
-    def _end(self, task: Task, job: Job, answer: dict[str, Any]) -> None:
-        """Writes the record of a run, and removes its folder. One that failed by an error has none: it is tried again."""
+    def _program(self, recipe: dict[str, Any]) -> str:
+        """What is compiled: the network and its loss on the shapes of a batch. Rates, steps, optimizers and texts (bytes, all
+        of them) are outside, so rulers, most placebos and rows of training share the baseline's."""
+        shapes = ("batch_size", "accumulate", "label_smoothing", "precision")
+        return fingerprint([recipe["model"], recipe["objective"], [recipe["training"].get(key) for key in shapes]])[:12]
+
+    def _end(self, task: Task, job: Job, plan: _Plan, answer: dict[str, Any]) -> None:
+        """Writes the record of a run, and removes its folder. One that failed by an error has none."""
         status, seconds = answer.get("status", "lost"), float(answer.get("seconds", 0.0))
         folder = Path(task.values["folder"])
-        if status not in ("finished", "diverged", "leak"):
-            self._set_aside(job, answer)
-            return
         outcome: dict[str, Any] = {"values": None, "documents": "", "problem": Problem.DIVERGED.value}
         if status == "leak":
             outcome["problem"] = (Problem.STEP_DIFFERS if answer.get("only_differs") else Problem.LEAK).value
             self.watch.say(f"{job.label}: {answer['reason']}")
         if status == "finished":
-            outcome = self._outcome(job, folder)
+            try:
+                outcome = self._outcome(job, folder)
+            except (GlassformerError, OSError, ValueError) as error:  # its files are damaged: the others go on
+                status, answer = "failed", {"reason": str(error)}
+        if status not in ("finished", "diverged", "leak"):
+            self._once_more(job, plan, answer)
+            return
         against = self._fingerprint(replace(job, row=BASELINE, area="trial", rate=self._base_rate(job.base)))
         about = {"recipe": self._fingerprint(job), "against": against, "machine": self._machine}
         self._write(trial_line(job, **about, seconds=round(seconds, 2), **outcome))
         shutil.rmtree(folder, ignore_errors=True)
         self.done += 1
+        self._ran.add(task.program)
+        each = seconds / self.atlas.row(job.row).steps
+        self.usual[job.size] = 0.8 * self.usual.get(job.size, each) + 0.2 * each
         self.longest[job.size] = max(self.longest.get(job.size, 0.0), seconds)
         now = self.seconds
         if now - self._shown > SHOW_EVERY:
             self._shown = now
             self.watch.say(f"{now:.0f} s: {self.done} runs, the last one {job.label} ({seconds:.1f} s).")
+
+    def _once_more(self, job: Job, plan: _Plan, answer: dict[str, Any]) -> None:
+        """A failed run is tried a second time: without a baseline, say, no row of its text would get a word."""
+        if job in self._tried_again:
+            self._set_aside(job, answer)
+            return
+        self._tried_again.add(job)
+        self.watch.say(f"{job.label} failed and is tried again: {answer.get('lost') or answer.get('reason')}")
+        self._hand(plan, [job])
 
     def _set_aside(self, job: Job, answer: dict[str, Any]) -> None:
         """Says why a row or a run gave nothing; the row is not run any more in this portion."""

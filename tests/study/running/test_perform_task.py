@@ -238,6 +238,16 @@ def test_a_leak_of_the_step_is_told_from_one_of_the_trained_model(recipe, tmp_pa
     assert (trained["status"], trained["before_training"]) == ("leak", False)
 
 
+def test_an_inspection_leaves_what_the_last_trial_has_compiled(recipe, monkeypatch):
+    monkeypatch.setattr(work, "_compiled", ["program"])
+    monkeypatch.setattr(work, "_inspect", lambda values: {"status": "finished"})
+    values = {"cwd": ".", "plugins": [], "recipe": recipe}
+    perform(Task("inspect", "base", values), own_process=True)
+    assert work._compiled == ["program"]
+    perform(Task("inspect", "base", values))  # in the user's process nothing is kept
+    assert work._compiled == []
+
+
 def test_a_run_that_diverges_says_so(recipe, tmp_path, passed):
     recipe["training"] |= {"lr": 1e30, "clip": None}
     answer = perform(trial(recipe, tmp_path / "study", check=passed))

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,8 @@ def perform(task: Task, *, own_process: bool = False) -> dict[str, Any]:
         raise SystemExit("This process was given a GPU and does not see it.")
     kinds = {"inspect": _inspect, "trial": _trial}
     try:
-        with _process_settings(task.values), _compiled_for(task.program if own_process else ""):
+        compiles = task.kind == "trial" or not own_process  # an inspection leaves what the last trial has compiled
+        with _process_settings(task.values), _compiled_for(task.program if own_process else "") if compiles else nullcontext():
             recheck = task.values.get("recheck", False) or not own_process
             answer = kinds[task.kind]({**task.values, "recheck": recheck})
     except Diverged as error:

@@ -124,7 +124,7 @@ def test_workers_on_a_gpu_do_not_each_compile_with_every_core(tmp_path: Path, mo
 
 
 def test_on_a_gpu_a_worker_stays_with_what_it_has_compiled(tmp_path: Path) -> None:
-    """Three begin a program, the fourth takes another one; who is done goes on with its own; what has none comes first."""
+    """Nobody joins a program that is being compiled while another one waits; who is done goes on with its own."""
 
     def labels(gpus: list[str]) -> list[str]:
         executor = LocalExecutor(5, logs=tmp_path, gpus=gpus)
@@ -135,12 +135,21 @@ def test_on_a_gpu_a_worker_stays_with_what_it_has_compiled(tmp_path: Path) -> No
         workers[3].task = workers[0].task = None
         list(executor._hand_out())
         workers[1].task = None
-        executor.add([Task("inspect", "c", {})])
+        executor.add([Task("inspect", "c", {})])  # others may wait for it
         list(executor._hand_out())
         return [*first, workers[0].task.label, workers[3].task.label, workers[1].task.label]
 
-    assert labels(["0"]) == ["a0", "a1", "a2", "b0", "b1", "a3", "b2", "c"]
+    assert labels(["0"]) == ["a0", "b0", "a1", "b1", "a2", "a3", "b2", "c"]
     assert labels([]) == ["a0", "a1", "a2", "a3", "a4", "a5", "b0", "b1"]  # nothing is compiled: in order
+
+
+def test_on_a_gpu_a_compiled_program_is_joined_by_a_few(tmp_path: Path) -> None:
+    executor = LocalExecutor(6, logs=tmp_path, gpus=["0"])
+    executor._workers = workers = [Idle() for _ in range(6)]  # type: ignore[misc]
+    executor._ran.add("a")
+    executor.add([Task("trial", f"a{number}", {}, "a") for number in range(9)] + [Task("trial", "b0", {}, "b")])
+    list(executor._hand_out())
+    assert [worker.task.label for worker in workers] == ["a0", "a1", "a2", "b0", "a3", "a4"]  # three, then whoever is left
 
 
 class Idle:

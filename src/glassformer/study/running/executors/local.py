@@ -75,6 +75,8 @@ class LocalExecutor(Executor):
         self._workers: list[_Worker] = []
         self._tried: dict[str, int] = {}
         """How often the process of a task died, by label."""
+        self._ran: set[str] = set()
+        """Programs of which a task has ended: their kernels are in torch's cache on disk."""
         self._mps = MultiProcessService()
 
     @property
@@ -118,6 +120,7 @@ class LocalExecutor(Executor):
                 yield from self._lost(worker)
             elif "ready" not in (answer := json.loads(line)) and (task := worker.task) is not None:
                 worker.task = None
+                self._ran.add(task.program)
                 self._tried.pop(task.label, None)
                 yield Ended(task, answer)
 
@@ -130,15 +133,21 @@ class LocalExecutor(Executor):
                     yield Started(task)
 
     def _next_for(self, worker: _Worker) -> Task:
-        """The first task in order, except that on a GPU a worker stays with the program that it has compiled, and a few workers
-        are enough for one program while others wait. A task without a program comes before: others may wait for it."""
-        chosen = self._waiting[0]
-        if self._gpus and (programs := {task.program: task for task in reversed(self._waiting)}).get("") is None:
-            held = Counter(other.program for other in self._workers if other is not worker)
-            free = (task for task in self._waiting if held[task.program] < WORKERS_PER_PROGRAM)
-            chosen = programs.get(worker.program) or next(free, chosen)
+        """The first task in order. On a GPU one without a program comes first, which others may wait for; then one of the
+        program that the worker has compiled; then one of the program with most tasks for each of its workers. A program that
+        has workers enough, or whose first worker is still compiling, comes last: what one has compiled others find on disk."""
+        chosen, first = self._waiting[0], {task.program: task for task in reversed(self._waiting)}
+        if self._gpus and not first.keys() & {"", worker.program}:
+            waiting = Counter(task.program for task in self._waiting)
+            held = Counter(other.task.program for other in self._workers if other.task is not None)
+
+            def cost(program: str) -> tuple[bool, bool, float]:
+                compiling = held[program] > 0 and program not in self._ran
+                return held[program] >= WORKERS_PER_PROGRAM, compiling, -waiting[program] / (held[program] + 1)
+
+            chosen = first[min(waiting, key=cost)]
         elif self._gpus:
-            chosen = programs[""]
+            chosen = first.get("") or first[worker.program]
         self._waiting.remove(chosen)
         return chosen
 
