@@ -286,12 +286,13 @@ def test_workers_that_share_a_gpu_share_the_service(service: Path, tmp_path, job
     assert service.exists() == started
 
 
-def test_after_a_process_was_lost_the_next_ones_do_without(service: Path, tmp_path) -> None:
+def test_after_two_processes_were_lost_the_next_ones_do_without(service: Path, tmp_path) -> None:
     with closing(LocalExecutor(2, logs=tmp_path / "logs", gpus=["0"], gpu_bytes=1 << 40)) as executor:
         executor.warm_up(2)
-        executor._workers[0].process.kill()
-        assert list(executor._lost(executor._workers[0])) == []
-        assert "CUDA_MPS_PIPE_DIRECTORY" not in executor._environment("0")
+        for shared in (True, False):
+            executor._workers[0].process.kill()
+            assert list(executor._lost(executor._workers[0])) == []
+            assert ("CUDA_MPS_PIPE_DIRECTORY" in executor._environment("0")) == shared
     assert service.read_text().endswith("quit\n")
 
 

@@ -78,6 +78,7 @@ class LocalExecutor(Executor):
         self._ran: set[str] = set()
         """Programs of which a task has ended: their kernels are in torch's cache on disk."""
         self._mps = MultiProcessService()
+        self._deaths = 0
 
     @property
     def gpus(self) -> int:
@@ -157,7 +158,9 @@ class LocalExecutor(Executor):
             return
         task, code, at = worker.task, worker.process.wait(), self._workers.index(worker)
         worker.end()
-        self._mps.give_up()
+        self._deaths += 1
+        if self._deaths > 1:  # one may have another cause, and processes beside the service slow all that share it
+            self._mps.give_up()
         if self._stopping:
             del self._workers[at]
         else:
