@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from glassformer.atlas.cells import Cell, cells
+from glassformer.atlas.cells import OPEN, UNTESTABLE, Cell, cells
 from glassformer.atlas.protocol import Atlas
 from glassformer.atlas.records import Records, TrialRecord, records_folder
 
@@ -31,7 +31,11 @@ def main() -> None:
     options.add_argument("--rows", default="", help="Names, separated by commas; by default those with a word, in order.")
     given = options.parse_args()
     atlas = Atlas.load()
-    known = [one for one in cells(atlas, Records.load([records_folder()])) if one.size == given.size and one.word != "open"]
+    known = [
+        one
+        for one in cells(atlas, Records.load([records_folder()]))
+        if one.size == given.size and one.word not in (OPEN, UNTESTABLE)
+    ]
     rows = given.rows.split(",") if given.rows else [one.row.name for one in known if one.row.role == "row"]
     chosen = [one for one in known if one.row.name in rows][: given.cells]
     same = 0

@@ -150,6 +150,29 @@ def test_results_of_another_machine_stay_beside() -> None:
     assert len(cell.others) == 1
 
 
+def test_of_two_codes_the_one_that_came_further_is_judged() -> None:
+    """Both have a whole bank, with other values; a row of the second alone must not stay open."""
+    records = made({"swiglu": -0.05})
+    for line in _lines(made({"swiglu": 0.0, "gelu": 0.05}, seed=5, machine="n" * 12)):
+        records.include(line, "other")
+    assert (words(records)["gelu"], words(records)["swiglu"]) == ("worse", "same")
+    records.trials = {key: one for key, one in records.trials.items() if one.machine == MACHINE or one.job.seed != 1031}
+    assert (words(records)["gelu"], words(records)["swiglu"]) == ("open", "better")  # the second bank is not whole
+
+
+@pytest.mark.parametrize("size", ["XS", "S"])
+def test_a_change_that_changes_nothing_is_not_testable(size: str) -> None:
+    """By its values: equal to the baseline of its own seeds, which a bank has under the name of a placebo."""
+    records = made({COPY: 0.0, "sliding-window": 0.0, "gelu": 0.0}, size=size)
+    same = {one.job.seed: one.values for one in records.select(row=COPY if size == "XS" else BASELINE)}
+    for key, one in records.trials.items():
+        if one.job.row == "sliding-window":
+            records.trials[key] = replace(one, values=same[one.job.seed])
+    found = words(records, size)
+    assert (found["sliding-window"], found["gelu"]) == ("not testable", "same")
+    assert found[COPY] == "same"
+
+
 def tuned(bests: dict[str, float]) -> Records:
     """Records of rate curves alone, with the best rate at log2 of ``bests``."""
     records = Records()
@@ -404,7 +427,8 @@ def test_records_of_other_code_stand_where_the_baseline_has_the_same_bits(staged
     assert [(job.row, job.seed) for job in same.ran[:2]] == [(BASELINE, 1000)] * 2  # one run on each text
     assert {job.row for job in same.ran[2:]} == {"layer-norm"}  # no rate curve, and not swiglu, again
     found = {one.row.name: one for one in cells(later, records) if (one.text, one.size) == ("wikitext-2", "XS")}
-    assert (found["layer-norm"].word, found["swiglu"].word, found["placebo-copy"].word) == ("same", "same", "same")
+    judged = [found[name].word for name in ("layer-norm", "swiglu", "placebo-copy")]
+    assert judged == ["not testable", "same", "same"]  # layer-norm was made with the baseline's losses
     assert len(found["layer-norm"].baseline) == 8
     assert found["layer-norm"].parameters == 1.0
 

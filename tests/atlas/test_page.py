@@ -132,5 +132,7 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["atlas", "run", "--out", str(tmp_path / "p"), "--seeds", "3"]) == 2
     assert run(["atlas", "run", "--out", str(tmp_path / "p"), "--row", "swiglu", "--text", "wiki"]) == 2
     assert run(["atlas", "add", str(tmp_path / "none.jsonl"), "--to", str(tmp_path)]) == 2
-    for row in ("swigloo", "lion"):  # no row; a row without runs
-        assert run(["atlas", "recheck", "--out", str(tmp_path / "again.jsonl"), "--row", row]) == 2
+    assert run(["atlas", "recheck", "--out", str(tmp_path / "again.jsonl"), "--row", "swigloo"]) == 2
+    with pytest.raises(UsageError) as refused:
+        recheck(ATLAS, Records(), io.StringIO(), lambda logs: InlineExecutor(perform), rows=["lion"])
+    assert refused.value.reason == "nothing-to-recheck"

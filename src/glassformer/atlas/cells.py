@@ -27,6 +27,8 @@ from glassformer.study.statistics.trends import AtSize, Trend, trends_over_size
 from glassformer.study.statistics.verdict import Rules, Verdict, decide
 
 OPEN = "open"
+UNTESTABLE = "not testable"
+NOTHING = "At this size it changes nothing: its runs have the values of the baseline's."
 COPY = "placebo-copy"
 """The baseline on the rows' own seeds, which trends and rulers are paired with where the design is a bank."""
 RULERS = {"ruler-half-steps": 0.5, "ruler-fewer-steps": 0.9, "ruler-double-steps": 2.0}
@@ -139,7 +141,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Cell:
-    """One row on one text at one size. ``word``: a verdict's, or *open* without enough runs."""
+    """One row on one text at one size. ``word``: a verdict's, *open* without enough runs, *not testable* if nothing changes."""
 
     row: Row
     text: str
@@ -168,7 +170,15 @@ class Cell:
 
     @property
     def difference(self) -> Estimate:
-        return self.verdict.difference if self.verdict is not None else Estimate(None, reason="no runs yet")
+        if self.verdict is not None:
+            return self.verdict.difference
+        return Estimate(None, reason=NOTHING if self.word == UNTESTABLE else "no runs yet")
+
+    @property
+    def sentence(self) -> str:
+        if self.verdict is not None:
+            return self.verdict.sentence
+        return NOTHING if self.word == UNTESTABLE else ""
 
     @property
     def command(self) -> str:
@@ -187,7 +197,7 @@ class Cell:
             "base": self.base,
             "word": self.word,
             "difference": self.difference.to_dict(),
-            "sentence": "" if verdict is None else verdict.sentence,
+            "sentence": self.sentence,
             "p_corrected": None if verdict is None or verdict.evidence is None else verdict.evidence.p_corrected,
             "seeds": {str(seed): None if math.isnan(loss) else round(loss, 5) for seed, loss in self.losses.items()},
             "baseline": [round(float(one), 5) for one in self.baseline if not math.isnan(one)],
@@ -254,9 +264,9 @@ class _Table:
         return found
 
     def of_place(self, rows: Sequence[Row], place: Place) -> list[Cell]:
-        """The cells of one text, size and base: families are judged one by one, against the largest group of baselines."""
+        """The cells of one text, size and base: families are judged one by one, against one group of baselines."""
         _, size, base = place
-        ground = _largest(self.groups.get((BASELINE, *place), []), lambda: base_rate(self.atlas, self.records, base))
+        ground = self.ground(rows, place)
         chosen = {row.name: self.group_for(row, ground, self.groups.get((row.name, *place), [])) for row in rows}
         verdicts: dict[str, Verdict] = {}
         for family in dict.fromkeys(row.family for row in rows):
@@ -265,6 +275,9 @@ class _Table:
         made = []
         for row in rows:
             group, verdict = chosen[row.name], verdicts.get(row.name)
+            own_seeds = ground if self.atlas.protocol.sizes[size].design == "paired" else chosen.get(COPY)
+            if nothing := row.role == "row" and _changes_nothing(group, own_seeds):
+                verdict = None
             facts = self.facts(row.name, place, group or ground)
             worth = None
             if ruler is not None and verdict is not None and verdict.difference.value is not None and row.role != "ruler":
@@ -275,7 +288,7 @@ class _Table:
                 Cell(
                     row,
                     *place,
-                    word=OPEN if verdict is None else verdict.verdict,
+                    word=UNTESTABLE if nothing else OPEN if verdict is None else verdict.verdict,
                     verdict=verdict,
                     group=group,
                     losses={} if group is None else self.losses(group),
@@ -303,6 +316,22 @@ class _Table:
         """Cost and checks of a row, by the first of these machines that has them."""
         known = (self.records.variants.get((row, *place[1:], name)) for name in machines)
         return next((one for one in known if one is not None), {})
+
+    def ground(self, rows: Sequence[Row], place: Place) -> Group | None:
+        """What all rows of a place are compared with: of the groups of baselines that are large enough the one beside which
+        most rows were run. Where other code has other values, that is the code which has come further."""
+        protocol, groups = self.atlas.protocol, self.groups.get((BASELINE, *place), [])
+        needed = protocol.looks[0] if protocol.sizes[place[1]].design == "paired" else protocol.bank
+
+        def beside(ground: Group) -> int:
+            runs = (self.group_for(row, ground, self.groups.get((row.name, *place), [])) for row in rows)
+            return sum(one is not None for one in runs)
+
+        least = max((min(len(one.runs), needed) for one in groups), default=0)
+        large = [one for one in groups if len(one.runs) >= least]
+        most = max((beside(one) for one in large), default=0) if len(large) > 1 else 0
+        own = [one for one in large if len(large) == 1 or beside(one) == most]
+        return _largest(own, lambda: base_rate(self.atlas, self.records, place[2]))
 
     def group_for(self, row: Row, ground: Group | None, groups: Sequence[Group]) -> Group | None:
         """The largest group that was run against this baseline."""
@@ -438,6 +467,15 @@ def _largest(groups: Sequence[Group], rate: Callable[[], float]) -> Group | None
         return next(iter(groups), None)
     wanted = rate()
     return max(groups, key=lambda one: (len(one.runs), one.rate == wanted))
+
+
+def _changes_nothing(group: Group | None, baseline: Group | None) -> bool:
+    """Whether a row's runs are the baseline's, seed by seed: a window as long as the text, as many keys as heads."""
+    if group is None or baseline is None:
+        return False
+    known = {one.job.seed: one.values for one in baseline.runs}
+    pairs = [(one.values, known[one.job.seed]) for one in group.runs if one.job.seed in known]
+    return len(pairs) > 1 and all(own is not None and other is not None and np.array_equal(own, other) for own, other in pairs)
 
 
 def _negative(difference: Estimate) -> Estimate:

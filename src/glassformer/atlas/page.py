@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from glassformer.atlas.cells import OPEN, Cell, expected_false_words, over_texts
+from glassformer.atlas.cells import OPEN, UNTESTABLE, Cell, expected_false_words, over_texts
 from glassformer.atlas.protocol import Atlas, Row
 from glassformer.atlas.records import Records
 from glassformer.figures.html_document import drawn_document
@@ -50,7 +50,7 @@ def summary(atlas: Atlas, records: Records, cells: Sequence[Cell]) -> dict[str, 
         return [cell.word for cell in cells if cell.row.role == role and cell.word != OPEN]
 
     placebos, rulers, leaks = words("placebo"), words("ruler"), words("leak")
-    judged = [cell for cell in cells if cell.word != OPEN]
+    judged = [cell for cell in cells if cell.word not in (OPEN, UNTESTABLE)]
     return {
         "runs": len(records.trials),
         "cells": len(judged),

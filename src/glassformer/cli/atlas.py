@@ -86,7 +86,7 @@ def show_command(row: RowArgument, records: RecordsOption = None, margin: Margin
     lines += [f"Claim not testable here: {about.untestable}"] if about.untestable else []
     for cell in found:
         lines += ["", f"{', '.join(_place(cell))}: {_figure(cell)}"]
-        lines += [cell.verdict.sentence] if cell.verdict is not None else []
+        lines += [cell.sentence] if cell.sentence else []
         lines += [f"Rate: {cell.rate_note}."] if cell.group is not None else []
         lines += [one.sentence for one in (cell.worth, cell.trend) if one is not None]
         lines += [f"Also: {other}." for other in cell.others]

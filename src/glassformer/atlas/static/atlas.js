@@ -123,7 +123,7 @@ const search = make("input", { type: "search", placeholder: "SwiGLU, Gemma, rota
 const slot = choice("Slot", [["", "all"], ...unique(data.rows.map((row) => row.slot)).map((one) => [one, one])]);
 const cost = choice("Cost", [["", "all"], ["same", "FLOPs within 2 %"], ["more", "more FLOPs"], ["less", "fewer FLOPs"], ["parameters", "more parameters"]]);
 const years = choice("Year", [["", "all"], ...unique(data.rows.map((row) => row.year)).reverse().map((one) => [String(one), `${one} and later`])]);
-const word = choice("Word", [["", "all"], ...["better", "worse", "same", "not decided", "invalid", "open"].map((one) => [one, one])]);
+const word = choice("Word", [["", "all"], ...["better", "worse", "same", "not decided", "invalid", "not testable", "open"].map((one) => [one, one])]);
 const controls = make("input", { type: "checkbox", checked: "", onchange: show });
 const count = make("span", { class: "small" });
 
