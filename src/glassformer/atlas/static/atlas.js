@@ -2,7 +2,7 @@
 
 const data = JSON.parse(document.getElementById("atlas-data").textContent);
 const SVG = "http://www.w3.org/2000/svg";
-const REACH = 0.06; // nats per byte at the edge of a cell's picture
+const LEAST_REACH = 0.06; // nats per byte at the edge of a cell's picture
 const byCell = new Map(data.cells.map((cell) => [[cell.row, cell.text, cell.size, cell.base].join("|"), cell]));
 const byRow = new Map(data.rows.map((row) => [row.name, row]));
 
@@ -32,8 +32,17 @@ const nameOf = (column) => `${data.texts[column.text].title}, ${data.sizes[colum
 const first = (row) => data.columns.map((column) => cellOf(row, column)).find((cell) => cell && cell.parameters !== null);
 const sizeName = (size) => `${size} (${data.sizes[size].title} parameters)`;
 
+// At the edge of all pictures of a column, so that they can be compared: four fifths of its intervals lie inside.
+const placeOf = ({ text, size, base }) => [text, size, base].join("|");
+const reaches = new Map(data.columns.map((column) => {
+  const there = data.cells.filter((cell) => placeOf(cell) === placeOf(column) && Number.isFinite(cell.difference.low));
+  const ends = there.map((cell) => Math.max(-cell.difference.low, cell.difference.high)).sort((a, b) => a - b);
+  return [placeOf(column), Math.max(LEAST_REACH, ends[Math.floor(0.8 * ends.length)] ?? 0)];
+}));
+
 function interval(cell) {
-  const at = (value) => 50 + 50 * Math.max(-1, Math.min(1, value / REACH));
+  const reach = reaches.get(placeOf(cell)) ?? LEAST_REACH;
+  const at = (value) => 50 + 50 * Math.max(-1, Math.min(1, value / reach));
   const { value, low, high } = cell.difference;
   const picture = draw("svg", { viewBox: "0 0 100 12", preserveAspectRatio: "none", "aria-hidden": "true" },
     draw("rect", { class: "band", x: at(-data.margin), width: at(data.margin) - at(-data.margin), y: 0, height: 12 }),
