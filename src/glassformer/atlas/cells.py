@@ -321,17 +321,17 @@ class _Table:
         """What all rows of a place are compared with: of the groups of baselines that are large enough the one beside which
         most rows were run. Where other code has other values, that is the code which has come further."""
         protocol, groups = self.atlas.protocol, self.groups.get((BASELINE, *place), [])
+        if len(groups) < 2:
+            return next(iter(groups), None)
         needed = protocol.looks[0] if protocol.sizes[place[1]].design == "paired" else protocol.bank
+        wanted = base_rate(self.atlas, self.records, place[2])
 
-        def beside(ground: Group) -> int:
-            runs = (self.group_for(row, ground, self.groups.get((row.name, *place), [])) for row in rows)
-            return sum(one is not None for one in runs)
+        def standing(one: Group) -> tuple[int, int, int, bool]:
+            beside = (self.group_for(row, one, self.groups.get((row.name, *place), [])) for row in rows)
+            rows_beside = sum(group is not None for group in beside)
+            return min(len(one.runs), needed), rows_beside, len(one.runs), one.rate == wanted
 
-        least = max((min(len(one.runs), needed) for one in groups), default=0)
-        large = [one for one in groups if len(one.runs) >= least]
-        most = max((beside(one) for one in large), default=0) if len(large) > 1 else 0
-        own = [one for one in large if len(large) == 1 or beside(one) == most]
-        return _largest(own, lambda: base_rate(self.atlas, self.records, place[2]))
+        return max(groups, key=standing)
 
     def group_for(self, row: Row, ground: Group | None, groups: Sequence[Group]) -> Group | None:
         """The largest group that was run against this baseline."""
