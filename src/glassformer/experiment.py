@@ -369,9 +369,13 @@ def train(
                 return
             values = {**values, "tainted": True} if taint_of(report) else values
             log.append(values)
+            evaluated = any(name.startswith(VALIDATION) for name in values)
             for one in followers:
-                one.on_step(dict(values)) if "loss" in values else one.on_evaluation(dict(values))
-            if any(name.startswith(VALIDATION) for name in values):
+                if "loss" in values:
+                    one.on_step(dict(values))
+                elif evaluated:
+                    one.on_evaluation(dict(values))
+            if evaluated:
                 remark = recipe.objective.remark(log.read(say_once), batches.steps_per_epoch)
                 if remark is not None:
                     say_once(remark)
@@ -449,7 +453,7 @@ def train(
             film_steps=film_steps(recipe.checkpoint.film, steps) if recipe.checkpoint.film else (),
             measure=measure,
             callbacks=Callbacks(
-                evaluate=evaluate if "validation" in data.names else None,
+                evaluate=evaluate if recipe.evaluation.while_training and "validation" in data.names else None,
                 record=record,
                 save=save,
                 evaluated=lambda at: group.once(lambda: say_sample()),

@@ -96,6 +96,15 @@ class Recipe(Config):
         return self
 
     @model_validator(mode="after")
+    def _best_is_known(self) -> Self:
+        if self.checkpoint.best and not self.evaluation.while_training:
+            raise ConfigError(
+                "checkpoint.best=true needs evaluations, and evaluation.while_training=false leaves them out; drop one of them.",
+                reason="best-without-evaluations",
+            )
+        return self
+
+    @model_validator(mode="after")
     def _stratifies_labels(self) -> Self:
         data, needed = self.data, dict[str, tuple[str, ...]]()
         if data.split.stratify:

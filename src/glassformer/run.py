@@ -300,6 +300,7 @@ class Run:
         length: int | None = None,
         allow_leaks: bool = False,
         checked: CheckReport | None = None,
+        untrained: bool = True,
         watch: Watcher = SILENT,
     ) -> Evaluation:
         """Metrics with intervals, beside trivial baselines, on a split or on a file (``data``).
@@ -308,7 +309,8 @@ class Run:
         ``model``: an altered model (``run.model`` with a hook, or inside an intervention) instead of a checkpoint's own.
         ``predictions``: a file for one line per item. ``length``: tokens of a window, fewer or more than ``model.context``;
         more are refused where a weight belongs to one position. ``details["loss_by_position"]`` is the curve. ``checked``: the
-        report of a check of the same architecture. The last checkpoint's figures on validation are kept in the run.
+        report of a check of the same architecture. ``untrained``: whether the network before training is measured, too. The
+        last checkpoint's figures on validation are kept in the run.
         """
         if data is not None and split is not None:
             raise UsageError(
@@ -329,7 +331,13 @@ class Run:
         if isinstance(items, TokenSplit) and length is not None and length > items.num_tokens:
             raise BadArgument("length", length, f"{name} has {items.num_tokens:,} tokens, so no window is longer; give fewer")
         evaluator = self._evaluator(
-            checkpoint, model=model, length=length, allow_leaks=allow_leaks, checked=checked, watch=watch
+            checkpoint,
+            model=model,
+            length=length,
+            allow_leaks=allow_leaks,
+            checked=checked,
+            untrained=untrained,
+            watch=watch,
         )
         if length is not None:
             notes = (*notes, f"Windows of {length} tokens; the model was trained on {self.recipe.model.context}.")
@@ -351,16 +359,19 @@ class Run:
         *,
         allow_leaks: bool = False,
         checked: CheckReport | None = None,
+        untrained: bool = True,
         watch: Watcher = SILENT,
     ) -> Evaluation:
         """The last checkpoint's metrics on ``split``, computed once and saved in the run with the sums by unit.
 
-        ``checked``: the report of a check of the same architecture."""
+        ``checked``: the report of a check of the same architecture. ``untrained``: whether the network before training is
+        measured, too, which takes as long as the trained one."""
         saved = saved_evaluation(self.directory, split, max(self.directory.steps(), default=0))
         saved = saved or saved_evaluation(self.directory, split, self.checkpoint("last").step)  # if the newest is damaged
         if saved is not None:
             return saved
-        result = self.evaluate(split, allow_leaks=allow_leaks or self.tainted is not None, checked=checked, watch=watch)
+        leaks = allow_leaks or self.tainted is not None
+        result = self.evaluate(split, allow_leaks=leaks, checked=checked, untrained=untrained, watch=watch)
         return save_evaluation(self.directory, split, result)
 
     def against(
@@ -435,6 +446,7 @@ class Run:
         length: int | None = None,
         allow_leaks: bool,
         checked: CheckReport | None = None,
+        untrained: bool = True,
         watch: Watcher,
     ) -> Evaluator:
         """The evaluator of a checkpoint's model, which must pass the checks first."""
@@ -458,7 +470,7 @@ class Run:
             return Evaluator(
                 objective,
                 network.to(device) if model is None else network,
-                self._other_row("untrained model", lambda: self.untrained(recipe), device),
+                self._other_row("untrained model", lambda: self.untrained(recipe) if untrained else None, device),
                 self.baselines(),
                 replace(assembly.tools_for(self.recipe, self.tokenizer), context=length or self.recipe.model.context),
                 step=found.step,
@@ -467,7 +479,7 @@ class Run:
             )
 
         own = model is None and length is None
-        return self._cached("evaluator", which, make, allow_leaks) if own else make(self.checkpoint(which))
+        return self._cached("evaluator", which, make, allow_leaks, untrained) if own else make(self.checkpoint(which))
 
     def _recipe_at(self, length: int, model: Network | None) -> Recipe:
         """The recipe for windows of ``length`` tokens: its own up to ``model.context``, beyond that one with more context."""

@@ -23,6 +23,7 @@ class Scene:
 
     def __init__(self, make_step, batches, *, steps: int = 10, losses=None, recorded=None, **settings: Any) -> None:
         self.records: list[dict[str, Any]] = []
+        self.spent: list[dict[str, Any]] = []
         self.saved: list[int] = []
         self.states: list[dict[str, Any]] = []
         self.said: list[str] = []
@@ -42,7 +43,7 @@ class Scene:
             checkpoint=CheckpointConfig.parse(settings.pop("checkpoint", {})),
             callbacks=Callbacks(
                 evaluate=None if losses is None else self.evaluate,
-                record=self.records.append,
+                record=self.record,
                 save=self.save,
                 recorded=recorded or (lambda step: None),
                 watch=self,
@@ -56,6 +57,10 @@ class Scene:
         self.stop.check()
         loss = self.losses(self) if callable(self.losses) else self.losses[self.evaluations - 1]
         return {"validation_loss": loss}
+
+    def record(self, values: dict[str, Any]) -> None:
+        """What a run without evaluations has spent stands apart from the steps."""
+        (self.records if "loss" in values or "validation_loss" in values else self.spent).append(values)
 
     def save(self, state: TrainingState) -> None:
         self.saved.append(state.step)
@@ -86,6 +91,15 @@ def test_every_step_is_taken_once_recorded_and_shown(scene) -> None:
     assert all(math.isfinite(record["loss"]) and record["grad_norm"] > 0 for record in around.records)
     assert [shown[1:3] for shown in around.shown] == [(step, 7) for step in range(1, 8)]
     assert {"loss", "tokens/s"} == set(around.shown[-1][3])
+
+
+def test_a_run_without_evaluations_records_what_it_took(scene) -> None:
+    around = scene(steps=3)
+    around.trainer.run(TrainingState())
+    (spent,) = around.spent
+    assert spent["step"] == 3
+    assert spent["tokens"] == sum(around.batches.batch(step).numel for step in range(3))
+    assert spent["seconds"] > 0 < spent["tokens_per_second"]
 
 
 def test_the_recorded_rate_is_that_of_the_schedule(scene) -> None:

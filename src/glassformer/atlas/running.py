@@ -384,11 +384,12 @@ class Portion:
 
     def _task(self, label: str, job: Job) -> Task:
         first = job.area == "trial" and job.seed == self.atlas.seeds(job.row, job.size)[0]
+        compiled = {"training.compile": True} if self._compiles else {}
         values = {
             **self._context,
             "study": str(self._folder),
             "folder": str(self._folder / label),
-            "recipe": override(self._recipe(job), {"training.compile": True} if self._compiles else {}),
+            "recipe": override(self._recipe(job), {"evaluation.while_training": False, **compiled}),
             "allow_leaks": False,
             "split": VALIDATION_SPLIT,
             "check": self._facts[job.row, job.size, job.base]["check"],

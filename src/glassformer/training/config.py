@@ -98,6 +98,8 @@ class EvaluationConfig(Config):
 
     every: int | None = Field(default=None, ge=1)
     """Steps between evaluations; by default a tenth of the run."""
+    while_training: bool = True
+    """False: validation is not read before the run has ended; ``evaluate`` and studies measure its last checkpoint."""
     by: str | None = None
     """The metric that chooses the best checkpoint and that ``patience`` watches; by default the objective's first."""
     batch_size: int | None = Field(default=None, ge=1)
@@ -106,6 +108,15 @@ class EvaluationConfig(Config):
     """Stop after this many evaluations without improvement; off by default."""
     texts: dict[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
     """Single texts by name, which ``glassformer evaluate`` measures too; training does not see them."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.patience is not None and not self.while_training:
+            raise ValueError(
+                f"evaluation.patience={self.patience} needs evaluations, and evaluation.while_training=false leaves them out; "
+                "drop one of them."
+            )
+        return self
 
 
 class CheckpointConfig(Config):

@@ -67,7 +67,7 @@ class Callbacks:
     """What the trainer calls in the layers above it: evaluation, records, checkpoints, progress."""
 
     evaluate: Callable[[], dict[str, float]] | None
-    """Validation figures of the model as it stands, by their names in records; None: there is no validation part."""
+    """Validation figures of the model as it stands, by their names in records; None: none are wanted, or there is no part."""
     record: Callable[[dict[str, Any]], None]
     save: Callable[[TrainingState], None]
     evaluated: Callable[[int], None] = lambda step: None
@@ -148,6 +148,9 @@ class Trainer:
             if last or state.step % self._agree_every == 0:
                 self._look_for_a_stop()
             stopped = self._stopped_by is not None
+            if last and self.callbacks.evaluate is None:
+                self._fetch()
+                self.callbacks.record({"step": state.step, **self._spent(state)})
             if last or state.step % self.save_every == 0 or (improved and self.checkpoint.best) or stopped:
                 self._save(state)
             self._raise_if_stopped(state)
@@ -252,6 +255,11 @@ class Trainer:
     def _tokens_per_second(self) -> float:
         return self._tokens / max(1e-9, time.perf_counter() - self._started)
 
+    def _spent(self, state: TrainingState) -> dict[str, float]:
+        """What the run took so far, for its records."""
+        rate = self._tokens_per_second()
+        return {"seconds": self._seconds(), "tokens_per_second": rate, "tokens": state.tokens, **_measures(state)}
+
     def _evaluation_due(self, step: int) -> bool:
         return self.callbacks.evaluate is not None and (step % self.evaluate_every == 0 or step == self.steps)
 
@@ -267,9 +275,7 @@ class Trainer:
             except StopRequested:  # all processes left the evaluation at the same batch
                 self._stopped_by = self.stop.number
                 return False
-            seconds, rate = self._seconds(), self._tokens_per_second()
-            drawn = {"seconds": seconds, "tokens_per_second": rate, "tokens": state.tokens, **_measures(state)}
-            self.callbacks.record({"step": state.step, **figures, **drawn})
+            self.callbacks.record({"step": state.step, **figures, **self._spent(state)})
             self._say_figures(state.step, figures)
             self.callbacks.evaluated(state.step)
         metric = self.callbacks.metric

@@ -14,8 +14,10 @@ from glassformer.run import Run
 from glassformer.runs.baselines_file import unpacked
 
 
-def judge_run(run: Run, objective: ObjectiveConfig, split: str) -> None:
-    """Evaluates the last checkpoint by the objective that judges, on the items of its data, and saves that beside its own."""
+def judge_run(run: Run, objective: ObjectiveConfig, split: str, *, untrained: bool) -> None:
+    """Evaluates the last checkpoint by the objective that judges, on the items of its data, and saves that beside its own.
+
+    ``untrained``: whether the network before training is measured, too."""
     name, step = f"{split}-judged-{fingerprint(objective.to_dict())[:8]}", run.checkpoint("last").step
     if saved_evaluation(run.directory, name, step) is not None:
         return
@@ -28,7 +30,7 @@ def judge_run(run: Run, objective: ObjectiveConfig, split: str) -> None:
     evaluator = Evaluator(
         objective,
         run.model_at("last").to(device),
-        run.untrained().to(device),
+        run.untrained().to(device) if untrained else None,
         known if len(known) == len(arrays) else objective.fit_baselines(data),
         tools_for(recipe, run.tokenizer),
         step=step,

@@ -221,16 +221,19 @@ def _trial_here(values: dict[str, Any]) -> dict[str, Any]:
 def _judge(run: Run, values: dict[str, Any]) -> None:
     """Evaluates a trained run, by its own objective and by the one that judges all variants.
 
-    What may refuse it comes before its evaluation, by which a trial counts as finished: a kill in between skips nothing.
+    What may refuse it comes before its evaluation, by which a trial counts as finished: a kill in between skips nothing. The
+    untrained network takes as long as the trained one and is the weakest of the trivial baselines, so it is measured for the
+    first seed alone, unless there are no others.
     """
     split, whole = values["split"], values["check_trained"]
     judge = run.recipe.objective if values.get("judge") is None else OBJECTIVES.parse(dict(values["judge"]))
     if whole and values.get("judge") is not None:  # what its own objective permits, the judge's may not
         require_network(run.model_at("last"), laws=judge.laws, allow_leaks=values["allow_leaks"])
     record_facts(run, judge, split, whole=whole and not values["allow_leaks"])
-    run.evaluation(split, allow_leaks=values["allow_leaks"], checked=_checked(values, trained=True))
+    checked, untrained = _checked(values, trained=True), whole or not judge.baselines
+    run.evaluation(split, allow_leaks=values["allow_leaks"], checked=checked, untrained=untrained)
     if values.get("judge") is not None:
-        judge_run(run, judge, split)
+        judge_run(run, judge, split, untrained=untrained)
 
 
 def _require_own_code() -> None:
