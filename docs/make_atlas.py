@@ -56,7 +56,7 @@ def results() -> str:
         own = [by_place.get((row["name"], size, text)) for size, text in columns]
         first = next(cell for cell in own if cell is not None and cell.word != "open")
         worth = first.worth.more_steps.value if first.worth is not None else None
-        trend = next((cell.trend.word for cell in own if cell is not None and cell.trend is not None), "")
+        trend = next((cell.trend.short for cell in own if cell is not None and cell.trend is not None), "")
         rate = first.rate_note.split(":")[0] if row["role"] == "row" else ""
         said = "" if worth is None else f"{100 * worth:+.0f} %"
         lines.append(f"| {row['title']} ({row['year']}) | {' | '.join(map(shown, own))} | {said} | {trend} | {rate} |")

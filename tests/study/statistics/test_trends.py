@@ -58,6 +58,14 @@ class TestByHand:
         assert found.per_decade.value == pytest.approx((0.04 - 0.10) / 2)
         assert found.over_range.value == pytest.approx(-0.06)
         assert (found.word, found.gains) == ("shrinks", pytest.approx((0.097, 0.037)))
+        assert found.short == "gain shrinks"
+
+    def test_of_a_change_that_is_worse_everywhere_the_gap_is_told(self):
+        seeds = np.arange(7.0)[:, None] * 1e-3
+        found = one([AtSize(1_000, 0.10 + seeds + [0.0, 0.0]), AtSize(100_000, 0.04 + seeds + [0.0, 0.0])])
+        assert found.per_decade.value == pytest.approx((0.10 - 0.04) / 2)
+        assert (found.word, found.short) == ("grows", "gap shrinks")
+        assert found.to_dict()["short"] == "gap shrinks"
 
     def test_order_of_sizes_and_direction_of_the_metric(self):
         rng = np.random.default_rng(3)

@@ -71,7 +71,7 @@ const worthOf = (row) => {
 const columns = [
   { name: "Change", key: (row) => row.title.toLowerCase() },
   { name: "With size", title: "Does the gain grow with size? It takes two sizes on one text.", key: (row) => trendOf(row)?.gain_per_decade.value ?? null,
-    show: (row) => make("span", trendOf(row) ? { title: trendOf(row).sentence } : { class: "open" }, trendOf(row)?.trend ?? (shown.some((column) => isJudged(cellOf(row, column))) ? "not known" : "")) },
+    show: (row) => make("span", trendOf(row) ? { title: trendOf(row).sentence } : { class: "open" }, trendOf(row)?.short ?? (shown.some((column) => isJudged(cellOf(row, column))) ? "not known" : "")) },
   ...shown.map((column) => ({
     name: nameOf(column),
     title: `${data.texts[column.text].about} ${sizeName(column.size)}, ${data.sizes[column.size].steps} steps. Against ${data.bases[column.base]}.`,

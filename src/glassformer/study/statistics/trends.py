@@ -30,6 +30,7 @@ from glassformer.study.statistics.corrections import ALPHA, holm
 from glassformer.study.statistics.two_way import TwoWayEffects, two_way_effects
 
 TrendWord = Literal["grows", "shrinks", "no trend seen", "not known"]
+OPPOSITE = {"grows": "shrinks", "shrinks": "grows"}
 FEWEST_SIZES = 2
 FEWEST_FOR_A_LAW = 5  # three sizes determine the law's three numbers and leave nothing to test its form
 EXPONENTS = (0.005, 3.0)  # the smallest and the largest that are tried
@@ -70,10 +71,18 @@ class Trend:
     unit: str = ""
     reason: str = ""
 
+    @property
+    def short(self) -> str:
+        """The word for a table. Of a change that is worse at every size it tells the gap, which shrinks where the gain grows."""
+        if self.word not in OPPOSITE:
+            return self.word
+        return f"gap {OPPOSITE[self.word]}" if _is_worse(self.gains) else f"gain {self.word}"
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "variant": self.variant,
             "trend": self.word,
+            "short": self.short,
             "sentence": self.sentence,
             "gain_per_decade": self.per_decade.to_dict(),
             "gain_over_range": self.over_range.to_dict(),
@@ -151,6 +160,10 @@ def slope_weights(parameters: Sequence[int]) -> Floats:
     return np.asarray(x / (x @ x))
 
 
+def _is_worse(gains: Sequence[float]) -> bool:
+    return bool(gains) and all(gain < 0.0 for gain in gains)
+
+
 def _trend(name: str, slope: _Slope, metric: Metric, margin: float, p: float, alpha: float, count: int) -> Trend:
     if slope.effects is None:
         nothing, sentence = Estimate(None, reason=slope.reason), f"{name}: the trend over size is not known: {slope.reason}."
@@ -177,15 +190,17 @@ def _trend(name: str, slope: _Slope, metric: Metric, margin: float, p: float, al
         ("+" if end > 0.0 else "") + wording.scaled(end, metric, half)
         for end in (per_decade.value, per_decade.low, per_decade.high)
     )
+    worse = _is_worse(slope.gains)
+    what, gain = (f"gap of {name} to the baseline", "gain ") if worse else (f"gain of {name}", "")
     said = {
         "grows": "grows with size",
         "shrinks": "shrinks with size",
         "no trend seen": "shows no trend over size",
         "not known": "has no known trend over size",
-    }[word]
+    }[OPPOSITE.get(word, word) if worse else word]
     sentence = (
-        f"The gain of {name} {said}: {ends[0]} at {short_count(slope.parameters[0])} parameters, {ends[1]} at "
-        f"{short_count(slope.parameters[-1])}; {middle} per tenfold parameters (95 % interval {low} to {high}), p "
+        f"The {what} {said}: {ends[0]} at {short_count(slope.parameters[0])} parameters, {ends[1]} at "
+        f"{short_count(slope.parameters[-1])}; {gain}{middle} per tenfold parameters (95 % interval {low} to {high}), p "
         f"{wording.p_value(p)}, {len(slope.parameters)} sizes."
     )
     return Trend(name, word, sentence, per_decade, over, slope.effects.p, p, slope.parameters, slope.gains, metric.unit)
