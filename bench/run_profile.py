@@ -117,10 +117,14 @@ def _show(recorded: profile, top: int) -> None:
         by_part.setdefault(part, Counter())[one.name()[:90]] += one.duration_ns()
         counts.setdefault(part, Counter())[one.name()[:90]] += 1
     for part in walls:
-        print(f"  {part}: wall {walls[part] / 1e6:.1f} ms, GPU {parts[part] / 1e6:.1f} ms in {sum(counts.get(part, {}).values())} kernels")
+        print(
+            f"  {part}: wall {walls[part] / 1e6:.1f} ms, GPU {parts[part] / 1e6:.1f} ms in {sum(counts.get(part, {}).values())} kernels"
+        )
     for part in ("steps", "judging"):
         for kernel, duration in by_part.get(part, Counter()).most_common(top):
-            print(f"    {part}: {duration / 1e6:8.2f} ms {counts[part][kernel]:6d} x {duration / counts[part][kernel] / 1e3:8.1f} us  {kernel}")
+            print(
+                f"    {part}: {duration / 1e6:8.2f} ms {counts[part][kernel]:6d} x {duration / counts[part][kernel] / 1e3:8.1f} us  {kernel}"
+            )
 
 
 if __name__ == "__main__":

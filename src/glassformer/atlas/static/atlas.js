@@ -97,8 +97,8 @@ for (const row of data.rows) {
 }
 
 const body = make("tbody");
-const most = shown.map(judgedIn).indexOf(Math.max(...shown.map(judgedIn)));
-const state = { column: shown.length ? columns.findIndex((column) => column.name === nameOf(shown[most])) : 0, up: true };
+const enough = shown.find((column) => judgedIn(column) >= data.rows.length / 4) ?? shown[0];
+const state = { column: enough ? columns.findIndex((column) => column.name === nameOf(enough)) : 0, up: true };
 const heads = columns.map((column, number) =>
   make("th", { scope: "col", title: column.title ?? null, class: column.number ? "number" : null },
     make("button", { type: "button", onclick: () => sortBy(number) }, column.name)));
