@@ -94,37 +94,27 @@ def _mark_parts() -> None:
 
 
 def _show(recorded: profile, top: int) -> None:
+    """By part: the seconds on the wall, and those of the GPU's kernels that began in it."""
     events = recorded.profiler.kineto_results.events()  # type: ignore[union-attr]
-    spans = sorted(
-        (one.start_ns(), one.start_ns() + one.duration_ns(), one.name().removeprefix(MARK))
-        for one in events
-        if one.name().startswith(MARK) and one.device_type() == DeviceType.CPU
-    )
-    parts: Counter[str] = Counter()
-    by_part: dict[str, Counter[str]] = {}
-    counts: dict[str, Counter[str]] = {}
-    walls: Counter[str] = Counter()
-    for begin, end, name in spans:
-        walls[name] += end - begin
+    marks = [one for one in events if one.name().startswith(MARK) and one.device_type() == DeviceType.CPU]
+    spans = sorted((one.start_ns(), one.duration_ns(), one.name().removeprefix(MARK)) for one in marks)
+    kernels = [one for one in events if one.device_type() == DeviceType.CUDA and not one.name().startswith(MARK)]
+    spent: dict[str, Counter[str]] = {name: Counter() for _, _, name in spans}
+    counts: dict[str, Counter[str]] = {name: Counter() for name in spent}
     at = 0
-    for one in sorted((one for one in events if one.device_type() == DeviceType.CUDA), key=lambda one: one.start_ns()):
-        if one.name().startswith(MARK):
-            continue
+    for one in sorted(kernels, key=lambda one: one.start_ns()):
         while at + 1 < len(spans) and spans[at + 1][0] <= one.start_ns():
             at += 1
-        part = spans[at][2] if spans else "all"
-        parts[part] += one.duration_ns()
-        by_part.setdefault(part, Counter())[one.name()[:90]] += one.duration_ns()
-        counts.setdefault(part, Counter())[one.name()[:90]] += 1
-    for part in walls:
-        print(
-            f"  {part}: wall {walls[part] / 1e6:.1f} ms, GPU {parts[part] / 1e6:.1f} ms in {sum(counts.get(part, {}).values())} kernels"
-        )
+        spent[spans[at][2]][one.name()[:90]] += one.duration_ns()
+        counts[spans[at][2]][one.name()[:90]] += 1
+    for part in spent:
+        wall = sum(duration for _, duration, name in spans if name == part) / 1e6
+        gpu, number = spent[part].total() / 1e6, counts[part].total()
+        print(f"  {part}: wall {wall:.1f} ms, GPU {gpu:.1f} ms in {number} kernels")
     for part in ("steps", "judging"):
-        for kernel, duration in by_part.get(part, Counter()).most_common(top):
-            print(
-                f"    {part}: {duration / 1e6:8.2f} ms {counts[part][kernel]:6d} x {duration / counts[part][kernel] / 1e3:8.1f} us  {kernel}"
-            )
+        for kernel, duration in spent[part].most_common(top):
+            number = counts[part][kernel]
+            print(f"    {part}: {duration / 1e6:8.2f} ms {number:6d} x {duration / number / 1e3:8.1f} us  {kernel}")
 
 
 if __name__ == "__main__":

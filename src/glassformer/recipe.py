@@ -99,7 +99,7 @@ class Recipe(Config):
     def _best_is_known(self) -> Self:
         if self.checkpoint.best and not self.evaluation.while_training:
             raise ConfigError(
-                "checkpoint.best=true needs evaluations, and evaluation.while_training=false leaves them out; drop one of them.",
+                "checkpoint.best=true needs evaluations, which evaluation.while_training=false leaves out; drop one of them.",
                 reason="best-without-evaluations",
             )
         return self

@@ -113,7 +113,7 @@ class EvaluationConfig(Config):
     def _consistent(self) -> Self:
         if self.patience is not None and not self.while_training:
             raise ValueError(
-                f"evaluation.patience={self.patience} needs evaluations, and evaluation.while_training=false leaves them out; "
+                f"evaluation.patience={self.patience} needs evaluations, which evaluation.while_training=false leaves out; "
                 "drop one of them."
             )
         return self

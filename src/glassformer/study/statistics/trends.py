@@ -73,7 +73,7 @@ class Trend:
 
     @property
     def short(self) -> str:
-        """The word for a table. Of a change that is worse at every size it tells the gap, which shrinks where the gain grows."""
+        """The word for a table. A change that is worse at every size has a gap, which shrinks where its gain grows."""
         if self.word not in OPPOSITE:
             return self.word
         return f"gap {OPPOSITE[self.word]}" if _is_worse(self.gains) else f"gain {self.word}"
