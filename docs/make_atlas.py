@@ -57,7 +57,7 @@ def results() -> str:
         first = next(cell for cell in own if cell is not None and cell.word != "open")
         worth = first.worth.more_steps.value if first.worth is not None else None
         trend = next((cell.trend.short for cell in own if cell is not None and cell.trend is not None), "")
-        rate = first.rate_note.split(":")[0] if row["role"] == "row" else ""
+        rate = re.split("[:;]", first.rate_note)[0] if row["role"] == "row" else ""
         said = "" if worth is None else f"{100 * worth:+.0f} %"
         lines.append(f"| {row['title']} ({row['year']}) | {' | '.join(map(shown, own))} | {said} | {trend} | {rate} |")
     return "\n".join(lines) + "\n"

@@ -193,6 +193,15 @@ def test_tuned_rate_is_taken_where_it_differs() -> None:
     assert [rate_of(ATLAS, records, name) for name in ("swiglu", "dyt", "gelu")] == [1.0, 0.5, 1.0]
 
 
+def test_a_rate_near_the_best_one_is_kept_only_where_it_is_as_good() -> None:
+    flat = Curve((0.5, 1.0, 2.0), ((1.201, 1.203), (1.2, 1.202), (1.204, 1.206)))
+    assert flat.best == pytest.approx(0.7071, abs=1e-4)
+    assert (flat.suits(1.0), flat.suits(0.5), flat.suits(2.0)) == (True, True, False)
+    steep = Curve((0.25, 0.5, 1.0, 2.0), ((1.384, 1.384), (1.275, 1.275), (1.303, 1.303), (1.422, 1.422)))
+    assert steep.best == pytest.approx(0.7071, abs=1e-4)
+    assert (steep.suits(1.0), steep.suits(0.7071)) == (False, True)
+
+
 @pytest.mark.parametrize("last", [1.0, 0.5])
 def test_of_as_many_runs_those_with_the_tuned_rate_make_the_word(last: float) -> None:
     records = tuned({BASELINE: -1.0})

@@ -34,6 +34,7 @@ COPY = "placebo-copy"
 RULERS = {"ruler-half-steps": 0.5, "ruler-fewer-steps": 0.9, "ruler-double-steps": 2.0}
 WITHIN = 0.05  # nats of the best rate's loss; a rate inside counts as working
 HALF_STEP = 0.5  # of a doubling: rates are chosen on a grid of factors of the root of two
+NEAR = 0.005  # nats above the lowest loss of the curve: half the margin
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,14 @@ class Curve:
             return float(f"{self.rates[0] / 2.0:.4g}")
         return float(f"{self.rates[-1] * 2.0:.4g}") if best >= self.rates[-1] * 0.99 else None
 
+    def suits(self, rate: float) -> bool:
+        """Whether runs at this rate are at the best one, or so near to it that no others are needed: at most half a doubling
+        away, and by the rates that were tried at most ``NEAR`` above the lowest loss."""
+        if self.best is None or abs(math.log2(self.best / rate)) > HALF_STEP + 0.01:
+            return False
+        tried = min(zip(self.rates, self.means), key=lambda one: abs(math.log2(one[0] / rate)))
+        return not tried[1] - float(np.nanmin(self.means)) > NEAR
+
     @property
     def working(self) -> float:
         """Doublings of the rate over which the mean loss stays within ``WITHIN`` of the best, by the rates that were run."""
@@ -102,12 +111,11 @@ def base_rate(atlas: Atlas, records: Records, base: str = "modern") -> float:
 
 
 def rate_of(atlas: Atlas, records: Records, row: str, base: str = "modern") -> float:
-    """Times the size's rate: the row's own best rate where it was tuned and differs, else the baseline's times its factor."""
+    """Times the size's rate: the baseline's times the row's factor, where that suits the row or nothing was tuned; else its own
+    best rate."""
     usual = float(f"{atlas.row(row).rate * base_rate(atlas, records, base):.4g}")
     curve = None if row == BASELINE else curve_of(atlas, records, row, base)
-    if curve is None or curve.best is None or abs(math.log2(curve.best / usual)) <= HALF_STEP + 0.01:
-        return usual
-    return curve.best
+    return usual if curve is None or curve.best is None or curve.suits(usual) else curve.best
 
 
 def _loss(one: TrialRecord, records: Records) -> float:
@@ -406,9 +414,12 @@ class _Table:
         if curve is None or curve.best is None:
             return "not tuned: the baseline's rate" + (f" times {row.rate:g}" if row.rate != 1.0 else "")
         edge = "; at the edge of the rates tried" if curve.next_rate is not None else ""
-        if group is not None and abs(math.log2(curve.best / group.rate)) > HALF_STEP + 0.01:
+        if group is not None and not curve.suits(group.rate) and group.rate != curve.best:
             return f"tuned rate {curve.best:g} not run yet; this cell has rate {group.rate:g}{edge}"
-        return f"tuned: best at {curve.best:g} times the size's rate, over {len(curve.rates)} rates with 4 seeds each{edge}"
+        near = "" if group is None or group.rate == curve.best else f"; this cell has rate {group.rate:g}, which is near it"
+        return (
+            f"tuned: best at {curve.best:g} times the size's rate, over {len(curve.rates)} rates with 4 seeds each{near}{edge}"
+        )
 
     def others(self, row: Row, place: Place, group: Group | None) -> Iterable[str]:
         """Results of the same cell by other code, machines or rates, a sentence each; they stay beside the first."""
