@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,6 +26,7 @@ from glassformer.foundation.yaml_text import parse_yaml
 from glassformer.recipe import load_recipe
 from glassformer.run import load
 from glassformer.runs import checkpoint
+from glassformer.runs.callbacks import Callback
 from glassformer.runs.checkpoint import checkpoint_checksums, load_checkpoint, read_snapshot, verify_checkpoint
 from glassformer.runs.directory import RunDirectory
 from glassformer.training.signals import StopSignal
@@ -50,6 +52,32 @@ def test_the_overlap_of_the_splits_is_computed_once_for_many_runs(tiny, tmp_path
     shares = [RunDirectory(run.folder).read_environment()["overlap"] for run in (one, two)]
     assert len(calls) == 1
     assert shares[0] == shares[1]
+
+
+def test_validation_may_be_left_for_after_the_run(tiny, tmp_path) -> None:
+    class Seen(Callback):
+        def __init__(self) -> None:
+            self.steps, self.evaluations = 0, 0
+
+        def on_step(self, record: Mapping[str, Any]) -> None:
+            self.steps += 1
+
+        def on_evaluation(self, record: Mapping[str, Any]) -> None:
+            self.evaluations += 1
+
+    seen = Seen()
+    plain = train(tiny, out=tmp_path / "plain")
+    run = train({**tiny, "evaluation": {"while_training": False}}, out=tmp_path / "run", callbacks=[seen])
+    assert last_sums(run.folder) == last_sums(plain.folder)
+    assert (seen.steps, seen.evaluations) == (tiny["training"]["steps"], 0)
+    assert not [record for record in run.records() if "validation_loss" in record]
+    assert run.records()[-1]["tokens"] == plain.records()[-1]["tokens"]
+    assert run.records()[-1]["tokens_per_second"] > 0
+    assert run.evaluate().loss == plain.evaluate().loss
+    for other in ({"evaluation": {"while_training": False, "patience": 2}}, {"checkpoint": {"best": True}}):
+        settings = {**tiny, "evaluation": {"while_training": False}, **other}
+        with refused(ConfigError, "best-without-evaluations" if "checkpoint" in other else "bad-value"):
+            load_recipe(settings)
 
 
 def test_checkpoints_written_meanwhile_are_the_same(tiny, tmp_path, monkeypatch) -> None:

@@ -125,6 +125,14 @@ def test_done_again_nothing_is_trained_and_a_lost_evaluation_is_made_again(recip
     assert run.metrics_file.read_bytes() == metrics
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_the_untrained_network_is_measured_for_the_first_seed(recipe, tmp_path, passed, first):
+    assert perform(trial(recipe, tmp_path / "study", check=passed, check_trained=first))["status"] == "finished"
+    file = next((tmp_path / "study" / "trials" / "x" / "seed-0" / "evaluations").glob("*.json"))
+    assert {"unigram", "bigram"} <= read_json(file)["baselines"].keys()
+    assert ("untrained" in read_json(file)["baselines"]) == first == ("untrained" in read_json(file)["trivial"])
+
+
 def test_what_may_refuse_a_trial_comes_before_the_evaluation_that_ends_it(recipe, tmp_path, passed, monkeypatch):
     """Killed in between, it is not taken for a trial that passed."""
     task = trial(recipe, tmp_path / "study", check=passed)
