@@ -84,7 +84,7 @@ const columns = [
     show: (row) => (worthOf(row) === null ? "" : `${signed(100 * worthOf(row), 0)} %`) },
   { name: "Parameters", number: true, key: (row) => first(row)?.parameters ?? null, show: (row) => percent(first(row)?.parameters ?? null) },
   { name: "FLOPs", number: true, key: (row) => first(row)?.flops ?? null, show: (row) => percent(first(row)?.flops ?? null) },
-  { name: "Speed", title: "Tokens per second of this implementation; rough, because runs shared the machine with more or fewer others.", number: true, key: (row) => first(row)?.speed ?? null, show: (row) => percent(first(row)?.speed ?? null) },
+  { name: "Speed", title: "Tokens per second of this implementation on a processor; rough, because runs shared the machine. Not known of runs that shared a GPU.", number: true, key: (row) => first(row)?.speed ?? null, show: (row) => percent(first(row)?.speed ?? null) },
   { name: "Year", number: true, key: (row) => row.year, show: (row) => String(row.year) },
 ];
 
