@@ -125,6 +125,30 @@ def test_worth_in_steps_and_trend() -> None:
     assert grown.trend.word == "grows"
 
 
+def test_at_equal_time_by_the_speed_of_this_kind_of_machine() -> None:
+    effects = {"swiglu": -0.05, COPY: 0.0, "ruler-half-steps": 0.1, "ruler-double-steps": -0.1}
+    records = made(effects)
+    for machine, value in (("other", 4.0), ("later", 0.5)):
+        records.include({"k": "machine", "id": machine, "about": {"device": machine} if machine == "other" else {}}, "made")
+        about = {"row": "swiglu", "size": "XS", "base": "modern", "machine": machine}
+        records.include({"k": "speed", **about, "value": value}, "made")
+    cell = next(one for one in cells(ATLAS, records) if one.row.name == "swiglu" and one.size == "XS" and one.word != "open")
+    assert cell.worth is not None
+    assert cell.speed == 0.5
+    assert cell.worth.at_equal_time.value == pytest.approx((1 + cell.worth.more_steps.value) / 2 - 1)
+
+
+def test_speeds_are_measured_in_turns_and_recorded(small: Atlas) -> None:
+    stream, records = io.StringIO(), Records()
+    portion = Portion(small, records, stream, lambda logs: InlineExecutor(perform))
+    portion.measure_speeds(["swiglu", "gelu"], "XS", rounds=3)
+    lines = [line for line in map(json.loads, stream.getvalue().splitlines()) if line["k"] == "speed"]
+    assert [(line["row"], line["n"]) for line in lines] == [("swiglu", 3), ("gelu", 3)]
+    assert all(0 < line["low"] <= line["value"] <= line["high"] for line in lines)
+    assert {key[0]: value for key, value in records.speeds.items()} == {line["row"]: line["value"] for line in lines}
+    assert portion.done == 2
+
+
 def _lines(records: Records) -> list[dict[str, object]]:
     lines: list[dict[str, object]] = [{"k": "machine", "id": MACHINE, "about": {}}, *records.texts.values()]
     lines += records.variants.values()

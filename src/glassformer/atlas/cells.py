@@ -167,7 +167,7 @@ class Cell:
     parameters: float | None = None
     flops: float | None = None
     speed: float | None = None
-    """Parameters, FLOPs of a step and tokens per second, over the baseline's; the last is not known of runs on a GPU."""
+    """Parameters, FLOPs of a step and tokens per second, over the baseline's; the last where it was measured."""
     base_rate: float = 1.0
     matched: Mapping[str, Any] = field(default_factory=dict)
     others: tuple[str, ...] = ()
@@ -289,7 +289,7 @@ class _Table:
             facts = self.facts(row.name, place, group or ground)
             worth = None
             if ruler is not None and verdict is not None and verdict.difference.value is not None and row.role != "ruler":
-                worth = steps_worth(row.title, _negative(verdict.difference), ruler)  # the speeds are too rough for more
+                worth = steps_worth(row.title, _negative(verdict.difference), ruler, self.speed(row.name, place, group))
             made.append(
                 Cell(
                     row,
@@ -304,7 +304,7 @@ class _Table:
                     worth=worth,
                     parameters=facts.get("parameters"),
                     flops=facts.get("flops"),
-                    speed=self.speed(group, ground),
+                    speed=self.speed(row.name, place, group or ground),
                     base_rate=1.0 if ground is None else ground.rate,
                     matched=facts.get("matched", {}),
                     others=tuple(self.others(row, place, group)),
@@ -404,13 +404,14 @@ class _Table:
                 return {**{key: own[of] / other[of] for key, of in keys if other.get(of)}, "matched": own.get("matched", {})}
         return {}
 
-    def speed(self, group: Group | None, ground: Group | None) -> float | None:
-        """Tokens per second over the baseline's, medians; rough, because runs shared the machine. Not of runs on a GPU, which
-        shared it with so many others that placebos were 12 % slower or 10 % faster."""
-        if group is None or ground is None or self.records.machines.get(group.machine, {}).get("device") == "cuda":
-            return None
-        rates = [[one.tokens_per_second for one in own.runs if one.tokens_per_second] for own in (group, ground)]
-        return float(np.median(rates[0]) / np.median(rates[1])) if all(rates) else None
+    def speed(self, row: str, place: Place, group: Group | None) -> float | None:
+        """Tokens per second over the baseline's, measured on this kind of machine by whatever code. What runs say of themselves
+        does not serve: they share the machine with more or fewer others."""
+        kind = None if group is None else self.records.kind(group.machine)
+        for (*about, machine), value in reversed(self.records.speeds.items()):
+            if about == [row, *place[1:]] and self.records.kind(machine) == kind:
+                return value
+        return None
 
     def rate_note(self, row: Row, group: Group | None, base: str) -> str:
         """Whether the rate of a cell was tuned, in words."""

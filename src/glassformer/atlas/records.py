@@ -1,8 +1,8 @@
 """Records: every run of the atlas as a line of JSON, values by document, without weights; append-only. Imports no torch.
 
 A portion is a file of lines: ``machine`` (code, torch, device), ``text`` (documents and their weights), ``variant`` (cost and
-checks of a row at a size), ``trial``. Values are nats per token times 1e5, as whole numbers. Words are computed from these
-lines alone (``cells.py``), at any time.
+checks of a row at a size), ``speed`` (of its steps, over the baseline's), ``trial``. Values are nats per token times 1e5, as
+whole numbers. Words are computed from these lines alone (``cells.py``), at any time.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ KEYS = {
     "machine": {"id", "about"},
     "text": {"text", "documents", "weights"},
     "variant": {"row", "size", "base", "machine", "parameters", "leak"},
+    "speed": {"row", "size", "base", "machine", "value"},
     "trial": {*JOB, "recipe", "against", "machine", "documents", "values", "problem"},
 }
 """What a line of each kind must have, besides ``k``."""
@@ -70,6 +71,8 @@ class Records:
     """By checksum of the documents."""
     variants: dict[tuple[str, str, str, str], dict[str, Any]] = field(default_factory=dict)
     """By row, size, base and machine."""
+    speeds: dict[tuple[str, str, str, str], float] = field(default_factory=dict)
+    """Tokens per second over the baseline's, by row, size, base and machine."""
     trials: dict[tuple[Any, ...], TrialRecord] = field(default_factory=dict)
     contradictions: list[tuple[TrialRecord, TrialRecord]] = field(default_factory=list)
 
@@ -95,6 +98,9 @@ class Records:
             return True
         if kind == "variant":
             self.variants.setdefault((line["row"], line["size"], line["base"], line["machine"]), dict(line))
+            return True
+        if kind == "speed":
+            self.speeds.setdefault((line["row"], line["size"], line["base"], line["machine"]), float(line["value"]))
             return True
         one = _trial(line, file)
         known = self.trials.setdefault(one.key, one)
@@ -194,7 +200,7 @@ def add(portion: Path, folder: Path) -> Added:
     """
     folder.mkdir(parents=True, exist_ok=True)
     there, added, lines = Records.load([folder]), Added(None), []
-    before, variants = len(there.contradictions), len(there.variants)
+    before, others = len(there.contradictions), len(there.variants) + len(there.speeds)
     for line in read_portion(portion):
         known = len(there.contradictions)
         fresh = there.include(line, portion.name)
@@ -205,7 +211,7 @@ def add(portion: Path, folder: Path) -> Added:
         if line["k"] != "trial" or fresh or different:
             lines.append(json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n")
     added.contradictions = there.contradictions[before:]
-    if added.new or len(there.variants) > variants:  # a row that leaks has no runs, only its checks
+    if added.new or len(there.variants) + len(there.speeds) > others:  # a row that leaks has no runs, only its checks
         content = "".join(lines).encode()
         added.file = folder / f"{sha256_of_bytes(content)[:12]}.jsonl.gz"
         write_atomically(added.file, gzip.compress(content, mtime=0))

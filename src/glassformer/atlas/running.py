@@ -49,6 +49,7 @@ SHOW_EVERY = 15.0  # seconds
 MANY = 1 << 10  # more processes than any machine takes
 AHEAD = 4  # tasks that wait while all processes are busy
 ROWS_AT_ONCE = 8  # begun on a GPU, beside the baseline, so that workers stay with rows that they have compiled
+TIMED_ON = "docstrings"  # built in; steps take as long on any bytes
 MORE = 1.2  # of the usual seconds of a run, so that it surely ends in time
 
 
@@ -132,6 +133,25 @@ class Portion:
         with self._at_work():
             self._drive(_Plan(*key, iter([own])) for key, own in rows.items())
 
+    def measure_speeds(self, rows: Sequence[str], size: str, base: str = "modern", rounds: int = 9) -> None:
+        """Steps of these rows beside the baseline's, each pair with the device to itself, for what is left at equal time."""
+        with self._at_work():
+            jobs = {row: self.atlas.cell(row, TIMED_ON, size, 1.0, base, 1)[0] for row in rows}
+            baseline = replace(next(iter(jobs.values())), row=BASELINE)
+            self._prepare([baseline])
+            values = {**self._context, "baseline": self._as_run(baseline), "lock": str(self._folder / "lock"), "rounds": rounds}
+            tasks = [Task("speed", row, {**values, "recipe": self._as_run(job)}) for row, job in jobs.items()]
+            for event in self._get_executor().run(tasks):
+                if not isinstance(event, Ended):
+                    continue
+                answer, row = event.answer, event.task.label
+                if answer.get("status") != "finished":
+                    self.failed += 1
+                    self.watch.say(f"{row} is not timed: {answer.get('lost') or answer.get('reason')}")
+                    continue
+                self.done += 1
+                self._write({"k": "speed", "row": row, "size": size, "base": base, "machine": self._machine, **answer["speed"]})
+
     def open_jobs(self, machine: str) -> list[Job]:
         """What a machine of this name would run if no rate were at an edge; nothing is run."""
         self._machine = machine
@@ -149,6 +169,7 @@ class Portion:
         finally:
             if self._made is not None:
                 self._made.close()
+            self._made = None
             if not self.failed:
                 shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -382,14 +403,18 @@ class Portion:
     def _recipe(self, job: Job) -> dict[str, Any]:
         return Recipe.parse(self.atlas.recipe(job)).to_dict()
 
+    def _as_run(self, job: Job) -> dict[str, Any]:
+        """The recipe of a job as it is run on this machine."""
+        compiled = {"training.compile": True} if self._compiles else {}
+        return override(self._recipe(job), {"evaluation.while_training": False, **compiled})
+
     def _task(self, label: str, job: Job) -> Task:
         first = job.area == "trial" and job.seed == self.atlas.seeds(job.row, job.size)[0]
-        compiled = {"training.compile": True} if self._compiles else {}
         values = {
             **self._context,
             "study": str(self._folder),
             "folder": str(self._folder / label),
-            "recipe": override(self._recipe(job), {"evaluation.while_training": False, **compiled}),
+            "recipe": self._as_run(job),
             "allow_leaks": False,
             "split": VALIDATION_SPLIT,
             "check": self._facts[job.row, job.size, job.base]["check"],

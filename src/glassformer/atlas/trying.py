@@ -102,5 +102,7 @@ def try_row(
         atlas, records, io.StringIO(), executor, minutes=minutes, plugins=[str(plugin.resolve())], watch=watch, base_rate=1.0
     )
     portion.run([(row.name, TEXT, SIZE, "modern")], seeds)
+    runs = portion.done
+    portion.measure_speeds([row.name], SIZE)
     cell = next(one for one in cells_of(atlas, records) if (one.row.name, one.text, one.size) == (row.name, TEXT, SIZE))
-    return Tried(row, cell, held, portion.done, portion.seconds)
+    return Tried(row, cell, held, runs, portion.seconds)

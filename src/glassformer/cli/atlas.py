@@ -140,6 +140,7 @@ def run_command(
     base_rate: Annotated[float | None, Option(help="The baseline's rate, times the size's.")] = None,
     seeds: Annotated[int | None, Option(metavar="N", min=1, help="With --row: runs of the row.")] = None,
     jobs: Annotated[int | None, Option(metavar="N", min=1, help="Processes side by side.")] = None,
+    speed: Annotated[bool, Option("--speed", help="With --row: time its steps beside the baseline's; no runs.")] = False,
     steps: Annotated[int | None, Option(metavar="N", min=2, help="In place of the protocol's; other cells.")] = None,
     set: Set = None,
     records: RecordsOption = None,
@@ -157,8 +158,8 @@ def run_command(
     for name, known in ((size, sizes), (base, bases), *((one, sets) for one in text or ())):
         if name not in known:
             raise UnknownName("the atlas", name, known)
-    if not row and (text or rate or seeds):
-        raise UsageError("--text, --rate and --seeds belong to --row; name a row.", reason="no-row")
+    if not row and (text or rate or seeds or speed):
+        raise UsageError("--text, --rate, --seeds and --speed belong to --row; name a row.", reason="no-row")
     texts = text or list(atlas.protocol.texts)
     cells = [(atlas.row(name).name, where, size, base) for name in row or () for where in texts]
     # single rows are run from nothing, so that a printed command is a test of its cell; their rates are those of the records
@@ -178,8 +179,9 @@ def run_command(
             base_rate=base_rate,
             rates=rates,
         )
-        portion.run(cells, seeds, rate)
-    say(f"{portion.done} runs in {portion.seconds:.0f} s; {out_file}. To store them: glassformer atlas add {out_file}")
+        portion.measure_speeds(row or [], size, base) if speed else portion.run(cells, seeds, rate)
+    what = "speeds" if speed else "runs"
+    say(f"{portion.done} {what} in {portion.seconds:.0f} s; {out_file}. To store them: glassformer atlas add {out_file}")
 
 
 @app.command("add")

@@ -84,7 +84,7 @@ const columns = [
     show: (row) => (worthOf(row) === null ? "" : `${signed(100 * worthOf(row), 0)} %`) },
   { name: "Parameters", number: true, key: (row) => first(row)?.parameters ?? null, show: (row) => percent(first(row)?.parameters ?? null) },
   { name: "FLOPs", number: true, key: (row) => first(row)?.flops ?? null, show: (row) => percent(first(row)?.flops ?? null) },
-  { name: "Speed", title: "Tokens per second of this implementation on a processor; rough, because runs shared the machine. Not known of runs that shared a GPU.", number: true, key: (row) => first(row)?.speed ?? null, show: (row) => percent(first(row)?.speed ?? null) },
+  { name: "Speed", title: "Tokens per second of this implementation, measured in turns with the baseline.", number: true, key: (row) => first(row)?.speed ?? null, show: (row) => percent(first(row)?.speed ?? null) },
   { name: "Year", number: true, key: (row) => row.year, show: (row) => String(row.year) },
 ];
 
@@ -184,7 +184,7 @@ function part(title, ...content) {
 
 function open(cell) {
   const row = byRow.get(cell.row);
-  const cost = [["parameters", cell.parameters], ["FLOPs of a step", cell.flops], ["tokens per second (rough: runs shared the machine)", cell.speed]]
+  const cost = [["parameters", cell.parameters], ["FLOPs of a step", cell.flops], ["tokens per second", cell.speed]]
     .filter(([, ratio]) => ratio !== null).map(([name, ratio]) => `${name} ${percent(ratio)}`).join(", ");
   const matched = Object.entries(cell.matched).map(([key, value]) => `${key} = ${value}`).join(", ");
   const content = make("div", { class: cell.word.replace(" ", "-") }, ...[dots(cell)].filter(Boolean));

@@ -1,4 +1,4 @@
-"""A task of a study -> its answer, in any process: inspect a variant, or run one trial. Both are plain values.
+"""A task of a study -> its answer, in any process: inspect a variant, run one trial, or time steps. All are plain values.
 
 A trial finds its folder as a killed process left it, resumes from the last checkpoint, and ends with an evaluation beside the
 weights. One thread, so that the numbers do not depend on how many run at once.
@@ -20,7 +20,8 @@ from typing import Any
 
 import torch
 
-from glassformer.assembly import prepare_data
+from glassformer.assembly import batches_of, prepare_data, starting_network, training_step
+from glassformer.benchmark.measure import Program, measure, ratio, timed
 from glassformer.checking.gate import check_start, require_network
 from glassformer.checks.check_report import CheckReport
 from glassformer.experiment import train
@@ -40,7 +41,7 @@ from glassformer.foundation.errors import (
 from glassformer.foundation.locks import locked
 from glassformer.foundation.plugins import fault_in_plugin, load_plugins, replaced_functions
 from glassformer.foundation.progress import SILENT
-from glassformer.foundation.runtime import choose_runtime, environment, is_cuda_fault
+from glassformer.foundation.runtime import Runtime, choose_runtime, environment, is_cuda_fault
 from glassformer.objectives.base import OBJECTIVES
 from glassformer.recipe import Recipe
 from glassformer.recipe_cost import plan_with
@@ -57,6 +58,7 @@ from glassformer.study.running.parents import provide_parent
 from glassformer.study.running.trial_facts import record_facts
 from glassformer.study.running.trial_results import only_differs
 from glassformer.study.running.trial_store import machine_of
+from glassformer.training.step_acceleration import fastest_form
 
 # These are the same for every trial, or need the user: the study stops with them. Anything else is a failed trial.
 STOPS_THE_STUDY = (ConfigError, UsageError, DataError, MissingDependency, DiskFull)
@@ -71,9 +73,9 @@ def perform(task: Task, *, own_process: bool = False) -> dict[str, Any]:
     begun = time.perf_counter()
     if own_process and os.environ.get(NEEDS_GPU) and not torch.cuda.is_available():
         raise SystemExit("This process was given a GPU and does not see it.")
-    kinds = {"inspect": _inspect, "trial": _trial}
+    kinds = {"inspect": _inspect, "trial": _trial, "speed": _speed}
     try:
-        compiles = task.kind == "trial" or not own_process  # an inspection leaves what the last trial has compiled
+        compiles = task.kind != "inspect" or not own_process  # an inspection leaves what the last trial has compiled
         with _process_settings(task.values), _compiled_for(task.program if own_process else "") if compiles else nullcontext():
             recheck = task.values.get("recheck", False) or not own_process
             answer = kinds[task.kind]({**task.values, "recheck": recheck})
@@ -168,6 +170,38 @@ def _inspect(values: dict[str, Any]) -> dict[str, Any]:
         "machine": machine_of(environment(runtime)),
         **found,
     }
+
+
+TIMED_STEPS = {"cuda": 50}
+"""Steps of a round: some 0.1 s of the atlas's runs; elsewhere ten."""
+
+
+def _speed(values: dict[str, Any]) -> dict[str, Any]:
+    """Training steps of a variant and of its baseline in turns -> tokens per second of the first over the second, by round.
+    Processes that share a machine prepare together and are timed one by one, by the lock of a file."""
+    runtime = choose_runtime(device="auto", precision="auto", threads=1)
+    programs = {name: _steps_to_time(values[name], runtime) for name in ("recipe", "baseline")}
+    for program in programs.values():
+        program()  # compiles, captures, warms up
+    with locked(Path(values["lock"]), wait=True):
+        rates = measure({name: timed(one, runtime.device) for name, one in programs.items()}, rounds=values["rounds"])
+    return {"status": "finished", "speed": ratio(rates, "recipe", "baseline")}
+
+
+def _steps_to_time(values: dict[str, Any], runtime: Runtime) -> Program:
+    recipe = Recipe.parse(values)
+    data = prepare_data(recipe)
+    network = starting_network(recipe, data)[0].to(runtime.device)
+    batches = network.training_batches(batches_of(recipe, data), recipe.seed).on(runtime.device)
+    step = fastest_form(training_step(recipe, network, runtime), recipe.training.steps or 1, lambda: batches.batch(0))
+    number, tokens = TIMED_STEPS.get(runtime.device.type, 10), recipe.training.batch_size * recipe.model.context
+
+    def program() -> float:
+        for at in range(number):
+            step(batches.batch(at), at, 1e-3)
+        return float(number * tokens)
+
+    return program
 
 
 def _trial(values: dict[str, Any]) -> dict[str, Any]:
