@@ -44,7 +44,7 @@ SAVE_EVERY = 30.0
 @dataclass(frozen=True)
 class Job:
     """``command`` runs in the archive's folder, with {minutes}, {root} and the options in it; ``then`` every half minute and
-    after it, whatever came of it. ``tiny``: what ``--miniature`` adds to the command."""
+    after it, whatever came of it; its exit code at the end counts, too. ``tiny``: what ``--miniature`` adds to the command."""
 
     command: str
     then: str = ""
@@ -70,7 +70,7 @@ JOBS = {
     ),
     "atlas": Job(
         f"TMPDIR={{keep}} {OURS} atlas run --minutes {{minutes}} --jobs {{processes}} --out {{keep}}/atlas.jsonl",
-        then="cp {keep}/atlas.jsonl .; tail -n 40 {keep}/glassformer-atlas-*/logs/*.log > workers.log",
+        then="tail -n 40 {keep}/glassformer-atlas-*/logs/*.log > workers.log; cp {keep}/atlas.jsonl .",
         tiny="--steps 4 --row gelu --size T --text docstrings --rate 1 --seeds 2",
     ),
 }
@@ -121,11 +121,11 @@ def main(words: list[str] | None = None) -> int:
         done.append({"job": name, **run(command, job.then.format(**options), name, minutes, folder)})
         (folder / "jobs.json").write_text(json.dumps(done, indent=1) + "\n")
         archive(folder)  # with the list
-        print(f"{name}: exit code {done[-1]['code']}, {done[-1]['seconds']:.0f} s", flush=True)
+        print("{job}: exit code {code}, of what follows it {then}, {seconds:.0f} s".format(**done[-1]), flush=True)
     for one in done:
         lines = (folder / f"{one['job']}.log").read_text(errors="replace").splitlines()
         print(f"\n--- {one['job']}, exit code {one['code']}", *lines[-25:], sep="\n", flush=True)
-    return int(any(one["code"] != 0 for one in done))
+    return int(any(one["code"] != 0 or one["then"] != 0 for one in done))
 
 
 def run(command: str, then: str, name: str, minutes: float, folder: Path) -> dict[str, Any]:
@@ -143,14 +143,17 @@ def run(command: str, then: str, name: str, minutes: float, folder: Path) -> dic
                 gather(then, folder)
         else:
             end(child)
-    gather(then, folder)
-    return {"code": code, "seconds": round(time.monotonic() - begun, 1), "command": command}
+    packed = gather(then, folder)
+    with (folder / f"{name}.log").open("ab") as log:
+        log.write(packed.stderr)
+    return {"code": code, "then": packed.returncode, "seconds": round(time.monotonic() - begun, 1), "command": command}
 
 
-def gather(then: str, folder: Path) -> None:
-    if then:
-        subprocess.run(then, shell=True, cwd=folder, capture_output=True, timeout=60, env=surroundings(), check=False)
+def gather(then: str, folder: Path) -> subprocess.CompletedProcess[bytes]:
+    """What ``then`` said and gave; what it wrote is in the archive."""
+    done = subprocess.run(then, shell=True, cwd=folder, capture_output=True, timeout=60, env=surroundings(), check=False)
     archive(folder)
+    return done
 
 
 def surroundings() -> dict[str, str]:

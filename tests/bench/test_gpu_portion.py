@@ -36,6 +36,10 @@ def test_every_job_has_its_time_and_all_comes_back(tmp_path: Path, monkeypatch: 
     assert script.main(["--out", str(tmp_path / "a"), "--keep", str(tmp_path / "keep"), "atlas=1"]) == 0
     assert script.main(["--out", str(tmp_path / "b"), "--keep", str(tmp_path / "keep"), "atlas=1"]) == 0
     assert read(tmp_path / "b" / "portion.tar.gz")["atlas.jsonl"] == "run\nrun\n"  # it went on from the first
+    monkeypatch.setitem(jobs, "lost", script.Job("true", then="echo no room >&2; exit 4"))  # trained, and not packed
+    assert script.main(["--out", str(tmp_path / "c"), "lost=1"]) == 1
+    files = read(tmp_path / "c" / "portion.tar.gz")
+    assert (json.loads(files["jobs.json"])[0]["then"], files["lost.log"]) == (4, "no room\n")
     with pytest.raises(FileExistsError):  # a portion is never mixed with an earlier one
         script.main(["--out", str(tmp_path), "good=1"])
 

@@ -17,19 +17,20 @@ app = typer.Typer(help="Move trials of a study between machines.", no_args_is_he
 
 @app.command("pack")
 def pack_command(
-    study: Annotated[Path, Argument(metavar="STUDY", help="The folder of a study.")],
+    study: Annotated[Path, Argument(metavar="STUDY", help="The folder of a study, or of its sizes or sets.")],
     file: Annotated[Path, Argument(metavar="FILE", help="The file to write, e.g. trials.json or trials.json.gz.")],
     json: Json = False,
 ) -> None:
     """Write the finished trials of a study into one file. It has values, environment and recipe, no weights."""
-    from glassformer.study.directory import StudyDirectory
     from glassformer.study.packed_trials import pack
+    from glassformer.study.several_studies import several_in
 
-    count = pack(StudyDirectory(study), file)
+    count = pack(study, file)
     size = file.stat().st_size
     document = {"file": str(file), "trials": count, "bytes": size}
     print_result(document, f"{count} trials in {file} ({size / 1000:.0f} KB).", json=json)
-    say(f"On another machine: glassformer study add STUDY {file.name}, then glassformer compare STUDY continues it.")
+    how = "glassformer compare STUDY" if several_in(study) is None else "the same compare command with --out STUDY"
+    say(f"On another machine: glassformer study add STUDY {file.name}, then {how} continues it.")
 
 
 @app.command("add")
@@ -39,10 +40,9 @@ def add_command(
     json: Json = False,
 ) -> None:
     """Add the trials of a packed study. Doing it twice changes nothing; what is there is never replaced."""
-    from glassformer.study.directory import StudyDirectory
     from glassformer.study.packed_trials import add
 
-    added = add(StudyDirectory(study), file)
+    added = add(study, file)
     print_result(vars(added), f"{len(added.new)} trials are new, {len(added.known)} were there already.", json=json)
     if added.different:
         raise RunError(

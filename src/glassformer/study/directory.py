@@ -237,23 +237,33 @@ class StudyDirectory:
             raise RunError(
                 f"{file} is not UTF-8 text ({error}); it was damaged after it was written.", reason="not-utf-8"
             ) from error
-        if not isinstance(document, dict) or not {"schema", "fingerprint", "recipes", "plan"} <= set(document):
-            raise RunError(
-                f"{file} is not the plan of a study that has begun; to begin one, use `compare PLAN.yaml`.",
-                reason="not-a-begun-plan",
-            )
-        if document["schema"] != self.SCHEMA:
-            raise RunError(
-                f"{file} has schema {document['schema']!r}; this version reads {self.SCHEMA}.", reason="other-schema"
-            )
-        plan = StudyPlan.parse(document["plan"], at=f"{file.name}: plan")
-        if fingerprint(plan.non_defaults()) != document["fingerprint"]:
-            raise ConfigError(
-                f"{file} was changed after the study began, which would make its verdicts worthless; restore it, "
-                "or begin a new study with another --out.",
-                reason="plan-edited",
-            )
-        return plan, dict(document["recipes"])
+        return parse_begun(document, file)
+
+
+def parse_begun(document: Any, file: Path) -> tuple[StudyPlan, dict[str, str]]:
+    """The plan and the recipes' fingerprints of a study that has begun, from what stands in its plan.yaml."""
+    if not isinstance(document, dict) or not {"schema", "fingerprint", "recipes", "plan"} <= set(document):
+        raise RunError(
+            f"{file} is not the plan of a study that has begun; to begin one, use `compare PLAN.yaml`.",
+            reason="not-a-begun-plan",
+        )
+    if document["schema"] != StudyDirectory.SCHEMA:
+        raise RunError(
+            f"{file} has schema {document['schema']!r}; this version reads {StudyDirectory.SCHEMA}.", reason="other-schema"
+        )
+    plan = StudyPlan.parse(document["plan"], at=f"{file.name}: plan")
+    if fingerprint(plan.non_defaults()) != document["fingerprint"]:
+        raise ConfigError(
+            f"{file} was changed after the study began, which would make its verdicts worthless; restore it, "
+            "or begin a new study with another --out.",
+            reason="plan-edited",
+        )
+    return plan, dict(document["recipes"])
+
+
+def is_plain(name: str) -> bool:
+    """Whether a name from elsewhere is that of a file or folder, and leads nowhere; a ValueError where it is no name at all."""
+    return name != ".." and Path(name).name == name and b"\0" not in os.fsencode(name) and 0 < len(os.fsencode(name)) < 256
 
 
 def commit_of(folder: Path) -> str | None:

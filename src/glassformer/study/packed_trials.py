@@ -1,8 +1,7 @@
-"""Trials that travel: what a verdict needs of a trial, without its weights, as text; and one file of them for a study.
+"""Trials that travel: the records of a study's finished trials in one file, and from it into a folder on another machine.
 
-A record holds the small files of a finished run (recipe, environment, state, evaluations and their metrics): about 10 KB. It
-comes back from a machine that shares no disk with the driver, or from another machine by ``glassformer study pack`` and
-``study add``. Imports no torch.
+``glassformer study pack`` and ``study add``. A folder of studies at several sizes, or on several sets, is one file, too: its
+list, and what a file of one study has for each of them. Imports no torch.
 """
 
 from __future__ import annotations
@@ -10,75 +9,58 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import zlib
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from glassformer.foundation.config import fingerprint
 from glassformer.foundation.errors import RunError, UsageError
 from glassformer.foundation.files import read_json_object, read_text, write_atomically
-from glassformer.foundation.metrics import VALIDATION
 from glassformer.foundation.plugins import plugin_checksums
 from glassformer.foundation.yaml_text import parse_yaml
 from glassformer.runs.directory import RunDirectory
-from glassformer.study.directory import StudyDirectory
+from glassformer.study.directory import StudyDirectory, is_plain, parse_begun
+from glassformer.study.several_studies import KINDS, SetStudy, SizeStudy, several_in
+from glassformer.study.trial_record import MOST_BYTES, checked_record, record_of, write_record
 
 SCHEMA = 1
-MOST_BYTES = 256 << 20
-"""Bytes of a packed study, unpacked."""
 KIND = ("training code", "plugins", "torch", "device", "precision")
 """What trials of one study must share: the code that trains, and the kind of device, whatever machine it is in."""
+AREAS = ("tuning", "trials")
 
 
-def record_of(run: RunDirectory) -> dict[str, Any]:
-    """A finished or diverged run as text by file name, with a checksum."""
-    files = {file.name: read_text(file, most=MOST_BYTES) for file in (run.recipe_file, run.environment_file, run.state_file)}
-    if run.metrics_file.is_file():
-        lines = read_text(run.metrics_file, most=MOST_BYTES).splitlines(keepends=True)
-        timed = [line for line in lines if '"tokens_per_second"' in line][-1:]
-        files[run.metrics_file.name] = "".join(line for line in lines if f'"{VALIDATION}' in line or line in timed)
-    for file in sorted(run.evaluations.glob("*.json")):
-        files[f"{run.evaluations.name}/{file.name}"] = read_text(file, most=MOST_BYTES)
-    return {"files": files, "checksum": fingerprint(files)}
+def pack(folder: Path, out: Path) -> int:
+    """Writes all finished trials of the study or studies in a folder into one file (compressed if its name ends in .gz).
+
+    Gives their number. A study of the list that has not begun is left out.
+    """
+    if (kind := several_in(folder)) is None:
+        document = _packed(StudyDirectory(folder))
+        count = len(document["trials"])
+    else:
+        listed = kind.listed(folder)
+        begun = [name for name in listed["names"] if StudyDirectory(folder / name).exists()]
+        studies = {name: _packed(StudyDirectory(folder / name)) for name in begun}
+        document = {"list": {"file": kind.FILE, **listed}, "studies": studies}
+        count = sum(len(one["trials"]) for one in studies.values())
+    text = json.dumps({"schema": SCHEMA, **document}, indent=1, sort_keys=True) + "\n"
+    write_atomically(out, gzip.compress(text.encode(), mtime=0) if out.suffix == ".gz" else text)
+    return count
 
 
-def write_record(folder: Path, record: Mapping[str, Any]) -> None:
-    """Writes a record as a run's folder; the state last, so that a folder is whole or not a finished run."""
-    files, run = _checked(record), RunDirectory(folder)
-    for name in sorted(files, key=lambda name: name == run.state_file.name):
-        place = folder / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(place, files[name])
-
-
-def _checked(record: Mapping[str, Any]) -> dict[str, str]:
-    """The files of a record: unchanged since it was made, and with no name that leads out of a run's folder."""
-    files = record.get("files")
-    if not isinstance(files, dict) or record.get("checksum") != fingerprint(files):
-        raise RunError("a trial's record does not have its checksum: it was damaged on its way.", reason="damaged")
-    run = RunDirectory(Path())
-    allowed = {str(run.recipe_file), str(run.environment_file), str(run.state_file), str(run.metrics_file)}
-    for name, text in files.items():
-        inside = name in allowed or (Path(name).parent == run.evaluations and Path(name).suffix == ".json")
-        if not inside or not isinstance(text, str):
-            raise RunError(f"{name!r} is no file of a trial's record.", reason="foreign-file")
-    return files
-
-
-def pack(study: StudyDirectory, out: Path) -> int:
-    """Writes all finished trials of a study into one file (compressed if its name ends in .gz); gives their number."""
+def _packed(study: StudyDirectory) -> dict[str, Any]:
+    """One study: what begins it elsewhere, and the records of its finished trials by their folders."""
     study.plan()  # refuses what is not a study
     trials = {}
-    for area in ("tuning", "trials"):
+    for area in AREAS:
         for state in sorted((study.root / area).glob("*/*/state.json")):
             run = RunDirectory(state.parent)
             if run.read_state()["status"] in ("finished", "diverged"):
                 trials[str(state.parent.relative_to(study.root))] = record_of(run)
     head = {file.name: read_text(file, most=MOST_BYTES) for file in _about(study) if file.is_file()}
-    text = json.dumps({"schema": SCHEMA, "study": head, "trials": trials}, indent=1, sort_keys=True) + "\n"
-    write_atomically(out, gzip.compress(text.encode(), mtime=0) if out.suffix == ".gz" else text)
-    return len(trials)
+    return {"study": head, "trials": trials}
 
 
 def _about(study: StudyDirectory) -> tuple[Path, ...]:
@@ -95,48 +77,91 @@ class Added:
     different: list[str] = field(default_factory=list)
 
 
-def add(study: StudyDirectory, file: Path) -> Added:
-    """Adds the trials of a packed study. Doing it again changes nothing; what is here is never replaced.
+def add(folder: Path, file: Path) -> Added:
+    """Adds the trials of a packed study, or of several. Doing it again changes nothing; what is here is never replaced.
 
-    A folder that is no study yet becomes the packed one. Trials of another plan, other training code or another kind of machine
-    are refused: a verdict would compare more than its change.
+    A folder that is no study yet becomes what was packed. Trials of another plan, other training code or another kind of
+    machine are refused: a verdict would compare more than its change.
     """
-    document = _read(file)
-    with study.alone():
-        if study.exists():
-            _require_same_plan(study, document, file)
-        files = {name: _checked(record) for name, record in document["trials"].items()}  # all of it, before anything is written
-        shared = _kinds(study)
-        for name, own in files.items():
-            area, *rest = Path(name).parts
-            if area not in ("tuning", "trials") or len(rest) != 2 or ".." in rest:
-                raise RunError(f"{file}: {name!r} is no trial's folder.", reason="foreign-file")
-            kind = _kind(json.loads(own["environment.json"]))
-            shared = shared or kind
-            if kind != shared:
-                key = next(key for key in KIND if kind[key] != shared[key])
-                raise UsageError(
-                    f"{file}: {name} was trained with another {key} ({kind[key]}) than the trials here ({shared[key]}); "
-                    "pairs must share it. Add it to a study of its own.",
-                    reason="other-kind",
-                )
-        for place in () if study.exists() else _about(study):
-            if place.name in document["study"]:
-                write_atomically(place, document["study"][place.name])
+    kind, listed, packed = _read(file)
+    here = several_in(folder)
+    if here is not kind and (here is not None or StudyDirectory(folder).exists()):
+        packs, holds = ("one study" if one is None else f"several studies ({one.FILE})" for one in (kind, here))
+        raise UsageError(
+            f"{file} has {packs} and {folder} has {holds}; add a file to what it was packed from, or to a new folder.",
+            reason="one-or-several",
+        )
+    if here is not None and (ours := here.listed(folder)) != listed:
+        raise UsageError(f"{file} is not of the studies in {folder}: it lists {listed}, not {ours}.", reason="other-study")
+    with ExitStack() as locks:
+        studies = {name: StudyDirectory(folder / name) for name in packed}
+        for study in studies.values():
+            locks.enter_context(study.alone())
+        for name, study in studies.items():  # all of it, before anything is written
+            _require_fits(study, packed[name], file)
+        if kind is not None:
+            kind.begin(folder, **listed)
         added = Added()
-        for name, own in files.items():
-            folder = study.root / name
-            if not (folder / "state.json").is_file():
-                write_record(folder, document["trials"][name])
-                added.new.append(name)
-            elif all(_same(folder / one, own[one]) for one in own if one.startswith("evaluations/")):
-                added.known.append(name)
-            else:
-                added.different.append(name)
+        for name, study in studies.items():
+            _write(study, packed[name], added, Path(name))
     return added
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _require_fits(study: StudyDirectory, packed: Mapping[str, Any], file: Path) -> None:
+    """Raises unless its trials can stand beside those that are here, or its plan can begin a study."""
+    if study.exists():
+        _require_same_plan(study, packed, file)
+    else:
+        parse_begun(_plan(packed, file), file / study.plan_file.name)
+    shared = _kinds(study)
+    for name, record in packed["trials"].items():
+        kind = _kind(_environment(record))
+        shared = shared or kind
+        if kind != shared:
+            key = next(key for key in KIND if kind[key] != shared[key])
+            raise UsageError(
+                f"{file}: {name} was trained with another {key} ({kind[key]}) than the trials here ({shared[key]}); "
+                "pairs must share it. Add it to a study of its own.",
+                reason="other-kind",
+            )
+
+
+def _write(study: StudyDirectory, packed: Mapping[str, Any], added: Added, name: Path) -> None:
+    """Writes what is not here, and says in ``added`` what became of each trial; ``name``: the study's, before its trials'."""
+    for place in () if study.exists() else _about(study):
+        if place.name in packed["study"]:
+            write_atomically(place, packed["study"][place.name])
+    for trial, record in packed["trials"].items():
+        folder, own = study.root / trial, record["files"]
+        if not (folder / "state.json").is_file():
+            write_record(folder, record)
+            became = added.new
+        else:
+            same = all(_same(folder / one, own[one]) for one in own if one.startswith("evaluations/"))
+            became = added.known if same else added.different
+        became.append(str(name / trial))
+
+
+def _read(file: Path) -> tuple[type[SizeStudy] | type[SetStudy] | None, dict[str, Any], dict[str, dict[str, Any]]]:
+    """A packed file, all of it checked: which list it has, what stands in it, and its studies by name.
+
+    Of one study there is no list, and its name is empty: it goes into the folder itself.
+    """
+    document = _document(file)
+    try:
+        if "studies" not in document:
+            return None, {}, {"": _checked(document, file)}
+        kind = {one.FILE: one for one in KINDS}[document["list"]["file"]]
+        listed, studies = kind.parse_list(document["list"]), document["studies"]
+        json.dumps(listed, ensure_ascii=False).encode()  # it can be written
+        if not studies.keys() <= {*listed["names"]}:
+            raise RunError(f"{file} has a study that its list does not name.", reason="foreign-file")
+        return kind, listed, {name: _checked(one, file) for name, one in studies.items()}
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise RunError(f"{file} is damaged ({type(error).__name__}: {error}); pack it again.", reason="damaged") from error
+
+
+def _document(file: Path) -> dict[str, Any]:
     try:
         if file.suffix == ".gz":
             with gzip.open(file) as stream:
@@ -148,20 +173,50 @@ def _read(file: Path) -> dict[str, Any]:
             document = read_json_object(file, most=MOST_BYTES)
     except FileNotFoundError:
         raise UsageError(f"{file} does not exist.", reason="no-such-file") from None
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise RunError(f"{file} is not a packed study ({error}).", reason="damaged") from error
-    if not isinstance(document, dict) or document.get("schema") != SCHEMA or not {"study", "trials"} <= document.keys():
+    shapes = ({"study", "trials"}, {"list", "studies"})
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA or not any(one <= document.keys() for one in shapes):
         raise RunError(f"{file} is not a packed study: write one with `glassformer study pack`.", reason="damaged")
     return document
 
 
-def _require_same_plan(study: StudyDirectory, document: Mapping[str, Any], file: Path) -> None:
+def _checked(packed: dict[str, Any], file: Path) -> dict[str, Any]:
+    """One study of a file: records unchanged since they were packed, no name that leads elsewhere, and what we read is there.
+
+    What is none of this raises, if only a KeyError, TypeError or ValueError.
+    """
+    texts = dict(packed["study"])
+    for name, record in packed["trials"].items():
+        area, *rest = name.split("/")
+        if area not in AREAS or len(rest) != 2 or not all(is_plain(one) for one in rest):
+            raise RunError(f"{file}: {name!r} is no trial's folder.", reason="foreign-file")
+        texts |= {f"{name}/{own}": text for own, text in checked_record(record).items()}
+        _kind(_environment(record))
+    for name, text in texts.items():
+        text.encode()
+        if name.endswith(".json") and not isinstance(json.loads(text), dict):
+            raise ValueError(f"{name} is no object")
+    _plan(packed, file)["recipes"].keys()
+    return packed
+
+
+def _plan(packed: Mapping[str, Any], file: Path) -> Any:
+    return parse_yaml(packed["study"]["plan.yaml"], f"{file}: plan.yaml")
+
+
+def _require_same_plan(study: StudyDirectory, packed: Mapping[str, Any], file: Path) -> None:
     """Raises unless every variant that both have is the same recipe."""
-    theirs, ours = parse_yaml(document["study"]["plan.yaml"], str(file))["recipes"], study.recipes()
+    theirs, ours = _plan(packed, file)["recipes"], study.recipes()
     other = [name for name in theirs.keys() & ours.keys() if theirs[name] != ours[name]]
     if other or not theirs.keys() & ours.keys():
         what = f"the recipe of {sorted(other)[0]!r} differs" if other else "they share no variant"
         raise UsageError(f"{file} is not of the study in {study.root}: {what}.", reason="other-study")
+
+
+def _environment(record: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(record["files"]["environment.json"])
+    return found
 
 
 def _kind(environment: Mapping[str, Any]) -> dict[str, Any]:

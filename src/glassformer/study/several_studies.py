@@ -19,7 +19,7 @@ from glassformer.evaluation.results import text_table
 from glassformer.foundation.errors import RunError
 from glassformer.foundation.files import read_versioned, write_json
 from glassformer.foundation.metrics import Metric
-from glassformer.study.directory import StudyDirectory
+from glassformer.study.directory import StudyDirectory, is_plain
 from glassformer.study.planning.conditions import joined
 from glassformer.study.planning.plan import BASE
 from glassformer.study.statistics.meta_analysis import Overall, over_sets
@@ -48,7 +48,7 @@ class SeveralStudies(ABC):
         if not file.is_file():
             folder.mkdir(parents=True, exist_ok=True)
             write_json(file, {"schema": cls.SCHEMA, "names": names, **settings})
-        elif (before := cls._listed(folder)["names"]) != names:
+        elif (before := cls.listed(folder)["names"]) != names:
             raise RunError(
                 f"{folder} holds the {file.stem} {', '.join(before)}, not {', '.join(names)}; name another folder with --out.",
                 reason="other-sets",
@@ -57,18 +57,24 @@ class SeveralStudies(ABC):
     @classmethod
     def load(cls, folder: Path | str) -> Self:
         """The studies of a folder, finished or not."""
-        folder, listed = Path(folder), cls._listed(Path(folder))
-        settings = {field.name: listed.get(field.name, "") for field in fields(cls)[2:]}
-        return cls(folder, {name: Study.load(folder / name) for name in listed["names"]}, **settings)
+        folder, listed = Path(folder), cls.listed(Path(folder))
+        return cls(folder, {name: Study.load(folder / name) for name in listed.pop("names")}, **listed)
 
     @classmethod
-    def _listed(cls, folder: Path) -> dict[str, Any]:
-        def listed(document: dict[str, Any]) -> dict[str, Any]:
-            return {**document, "names": [str(name) for name in document["names"]]}
-
+    def listed(cls, folder: Path) -> dict[str, Any]:
+        """What ``begin`` wrote: the names, and the settings by their keys."""
         return read_versioned(
-            folder / cls.FILE, cls.SCHEMA, listed, "remove it, and run the same compare command to write it again"
+            folder / cls.FILE, cls.SCHEMA, cls.parse_list, "remove it, and run the same compare command to write it again"
         )
+
+    @classmethod
+    def parse_list(cls, document: Mapping[str, Any]) -> dict[str, Any]:
+        """The same of a document that may have more; a ValueError where a name is not that of a folder beside ``FILE``."""
+        names = [str(name) for name in document["names"]]
+        wrong = [name for name in names if not is_plain(name) or name == cls.FILE]
+        if wrong or not names:
+            raise ValueError(f"{wrong[0]!r} is no folder beside it" if wrong else "it names no study")
+        return {"names": names, **{one.name: str(document.get(one.name, "")) for one in fields(cls)[2:]}}
 
     @property
     def first(self) -> Study:
@@ -244,9 +250,16 @@ class SizeStudy(SeveralStudies):
         return f"SizeStudy({str(self.folder)!r}, {', '.join(f'{one.variant}: {one.word}' for one in self.trends)})"
 
 
+KINDS: tuple[type[SizeStudy] | type[SetStudy], ...] = (SizeStudy, SetStudy)
+
+
+def several_in(folder: Path) -> type[SizeStudy] | type[SetStudy] | None:
+    """Which list of studies a folder has; None where it has none."""
+    return next((kind for kind in KINDS if kind.exists(folder)), None)
+
+
 def study_in(folder: Path) -> Study | SetStudy | SizeStudy | None:
     """Whatever study a folder holds; None where it holds none."""
-    for kind in (SizeStudy, SetStudy):
-        if kind.exists(folder):
-            return kind.load(folder)
+    if (kind := several_in(folder)) is not None:
+        return kind.load(folder)
     return Study.load(folder) if StudyDirectory(folder).exists() else None

@@ -48,7 +48,6 @@ from glassformer.recipe_cost import plan_with
 from glassformer.run import Run, load
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import StudyDirectory, trial_lock
-from glassformer.study.packed_trials import record_of
 from glassformer.study.planning.plan import VALIDATION_SPLIT
 from glassformer.study.planning.variant_costs import counted
 from glassformer.study.running.executors.base import Task
@@ -58,6 +57,7 @@ from glassformer.study.running.parents import provide_parent
 from glassformer.study.running.trial_facts import record_facts
 from glassformer.study.running.trial_results import only_differs
 from glassformer.study.running.trial_store import machine_of
+from glassformer.study.trial_record import record_of
 from glassformer.training.step_acceleration import fastest_form
 
 # These are the same for every trial, or need the user: the study stops with them. Anything else is a failed trial.

@@ -25,7 +25,6 @@ from glassformer.runs.callbacks import callbacks_of
 from glassformer.runs.directory import RunDirectory
 from glassformer.study.directory import REUSED, StudyDirectory
 from glassformer.study.history.attempts import record_earlier_studies, withdraw_attempts
-from glassformer.study.packed_trials import write_record
 from glassformer.study.planning.design import choose_design, expected_power
 from glassformer.study.planning.plan import BASE, Resolve, StudyPlan, Trial, program_of
 from glassformer.study.planning.variant_data import differing_key, judge_of, prepared_facts
@@ -39,6 +38,7 @@ from glassformer.study.running.trial_store import StudyStore, TrialStore
 from glassformer.study.statistics.evidence import Problem
 from glassformer.study.statistics.selection_variance import affects_cost, best_setting, makes_another_model
 from glassformer.study.study import Study
+from glassformer.study.trial_record import write_record
 from glassformer.training.signals import StopSignal
 
 LARGER_BUDGET = "A larger budget_hours continues from here."

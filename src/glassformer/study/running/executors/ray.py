@@ -1,7 +1,7 @@
 """Tasks on a Ray cluster: the same work as Ray tasks, one core (and a share of a GPU) each, tried again when a node is lost.
 
 Ray is an optional extra and is imported only here. Nothing is sent anywhere: no dashboard, no usage statistics. A node that
-sees the study's folder writes there; from any other a trial comes back as a record without weights (study/packed_trials.py).
+sees the study's folder writes there; from any other a trial comes back as a record without weights (study/trial_record.py).
 """
 
 from __future__ import annotations
