@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import count, takewhile
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from glassformer.atlas.records import Records, TrialRecord
 from glassformer.foundation.distributions import Floats
 from glassformer.foundation.estimate import Estimate
 from glassformer.foundation.metrics import LOSS
+from glassformer.study.planning.power import MORE_DOCUMENTS
 from glassformer.study.statistics.corrections import ALPHA
 from glassformer.study.statistics.evidence import Problem, Trials
 from glassformer.study.statistics.meta_analysis import Overall, over_sets
@@ -33,6 +35,7 @@ COPY = "placebo-copy"
 """The baseline on the rows' own seeds, which trends and rulers are paired with where the design is a bank."""
 RULERS = {"ruler-half-steps": 0.5, "ruler-fewer-steps": 0.9, "ruler-double-steps": 2.0}
 WITHIN = 0.05  # nats of the best rate's loss; a rate inside counts as working
+MOST = 0.5  # of the variance of a difference
 HALF_STEP = 0.5  # of a doubling: rates are chosen on a grid of factors of the root of two
 NEAR = 0.005  # nats above the lowest loss of the curve: half the margin
 
@@ -146,6 +149,11 @@ class Group:
     def files(self) -> list[str]:
         return sorted({one.file for one in self.runs})
 
+    @property
+    def about(self) -> tuple[object, ...]:
+        """What groups must share whose runs are added up, besides their values."""
+        return self.against, self.rate, self.documents, self.runs[0].recipe
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -234,6 +242,20 @@ Place = tuple[str, str, str]
 """Text, size and base."""
 
 
+def undecided(atlas: Atlas, records: Records, place: Place) -> dict[str, tuple[Group, int]]:
+    """The rows of a place that more seeds may decide, their runs, and at how many seeds they were judged. Left out are those
+    where most of the variance is the documents', and too much for any number of seeds."""
+    table = _Table(atlas, records, atlas.protocol.margin)
+    found: dict[str, tuple[Group, int]] = {}
+    for cell in table.of_place(table.rows_of(place), place):
+        evidence = None if cell.verdict is None else cell.verdict.evidence
+        if (cell.row.role, cell.word) != ("row", "not decided") or evidence is None or cell.group is None:
+            continue
+        if evidence.seeds_needed.reason != MORE_DOCUMENTS or evidence.effects.document_share < MOST:
+            found[cell.row.name] = cell.group, evidence.seeds
+    return found
+
+
 @dataclass(frozen=True)
 class _Table:
     """Makes the cells of some records, judged with a margin."""
@@ -243,13 +265,19 @@ class _Table:
     margin: float
 
     def cells(self) -> list[Cell]:
-        there = {key for key in self.groups if key[0] in self.atlas.rows} | {*self.atlas.cells()}
         found: dict[tuple[str, str, str, str], Cell] = {}
-        for place in sorted({key[1:] for key in there}):
-            rows = [self.atlas.rows[name] for name in self.atlas.rows if (name, *place) in there]
-            found |= {(one.row.name, *place): one for one in self.of_place(rows, place)}
+        for place in sorted({key[1:] for key in self.there}):
+            found |= {(one.row.name, *place): one for one in self.of_place(self.rows_of(place), place)}
         trends = self.trends(found)
         return [replace(cell, trend=trends.get((cell.text, cell.row.name))) for cell in found.values()]
+
+    @cached_property
+    def there(self) -> set[tuple[str, str, str, str]]:
+        """Row, text, size and base of every cell that is planned or was run."""
+        return {key for key in self.groups if key[0] in self.atlas.rows} | {*self.atlas.cells()}
+
+    def rows_of(self, place: Place) -> list[Row]:
+        return [row for name, row in self.atlas.rows.items() if (name, *place) in self.there]
 
     @cached_property
     def groups(self) -> dict[tuple[str, str, str, str], list[Group]]:
@@ -267,9 +295,17 @@ class _Table:
             found.setdefault(key[:4], []).append(Group(*key[:7], documents, by_seed))
         for (row, text, size, base), own in found.items():
             own.sort(key=lambda one: -len(one.runs))
-            if row == BASELINE:
-                own[:] = [_with_alike(one, own, self.records.alike(one.machine, text, size, base)) for one in own]
+            if row == BASELINE or len({one.machine for one in own}) > 1:
+                own[:] = self.added_up(row, own, (text, size, base))
         return found
+
+    def added_up(self, row: str, groups: Sequence[Group], place: Place) -> list[Group]:
+        """Groups of one place, where code that trains baseline and row alike has added runs to those of other code."""
+        found: dict[tuple[object, ...], Group] = {}
+        for one in groups:
+            alike = self.records.alike(one.machine, *place) & self.records.alike(one.machine, *place, row)
+            found.setdefault((alike, *one.about), _with_alike(one, groups, alike))
+        return sorted(found.values(), key=lambda one: -len(one.runs))
 
     def of_place(self, rows: Sequence[Row], place: Place) -> list[Cell]:
         """The cells of one text, size and base: families are judged one by one, against one group of baselines."""
@@ -344,41 +380,40 @@ class _Table:
         if ground is None:
             return None
         own = [one for one in groups if one.machine in ground.machines and one.against == ground.against]
-        found = _largest(own, lambda: rate_of(self.atlas, self.records, row.name, ground.base))
+        found = _largest(own, lambda: rate_of(self.atlas, self.records, row.name, ground.base), self.atlas.protocol.looks[0])
         return None if found is None else replace(found, machines=ground.machines)
 
     def judge(
         self, rows: Sequence[Row], chosen: Mapping[str, Group | None], ground: Group | None, place: Place
     ) -> dict[str, Verdict]:
-        """The verdicts of a family; rows that were not run count in its correction."""
+        """The verdicts of a family; rows that were not run count in its correction. A row is judged at the looks that its runs
+        have reached, of a pair both; runs after a seed that is missing wait for it."""
         if ground is None:
             return {}
         protocol, weights = self.atlas.protocol, self.weights(ground.documents)
         looks, paired = tuple(protocol.looks), protocol.sizes[place[1]].design == "paired"
-        if len(ground.runs) < (looks[0] if paired else protocol.bank):
-            return {}
 
-        def of_runs(name: str, runs: Sequence[TrialRecord]) -> Trials:
+        def of_runs(name: str, group: Group | None) -> Trials:
+            known = {} if group is None else {one.job.seed: one for one in group.runs}
+            first = self.atlas.seeds(name, place[1])[0]
+            runs = [known[seed] for seed in takewhile(known.__contains__, count(first))]
             values = [np.full(len(weights), np.nan) if one.values is None else one.values for one in runs]
             problems = {at: Problem(one.problem) for at, one in enumerate(runs) if one.problem is not None}
             return Trials(name, np.array(values).reshape(len(runs), len(weights)), problems)
 
-        trials, base_labels = [], tuple(one.job.seed for one in ground.runs)
+        base, trials = of_runs(BASELINE, ground), []
+        if base.seeds < (looks[0] if paired else protocol.bank):
+            return {}
         for row in rows:
             group, about = chosen[row.name], (self.variant(row.name, place, [name]) for name in ground.machines)
             if leak := next((one["leak"] for one in about if one.get("leak")), None):
                 values, problems = np.full((looks[0], len(weights)), np.nan), dict.fromkeys(range(looks[0]), Problem.LEAK)
                 trials.append(Trials(row.name, values, problems, leak=str(leak)))
             else:
-                trials.append(of_runs(row.name, () if group is None else group.runs))
-        judged = decide(
-            of_runs(BASELINE, ground.runs),
-            trials,
-            Rules(looks, LOSS, self.margin, by_pairs=paired),
-            weights=weights,
-            labels=base_labels if paired else None,
-            base_labels=base_labels,
-        )
+                trials.append(of_runs(row.name, group))
+        rules = Rules(looks, LOSS, self.margin, by_pairs=paired)
+        base_labels = self.atlas.seeds(BASELINE, place[1], base.seeds)
+        judged = decide(base, trials, rules, weights=weights, base_labels=base_labels)
         ran = {one.name for one in trials if one.seeds >= looks[0] or one.problems}
         return {one.variant: one for one in judged if one.variant in ran}
 
@@ -472,19 +507,18 @@ class _Table:
 
 
 def _with_alike(group: Group, groups: Sequence[Group], machines: frozenset[str]) -> Group:
-    """A group of baselines with the further seeds that other code has run, where the bits are the same."""
-    about = (group.against, group.rate, group.documents)
-    same = [one for one in groups if one.machine in machines and (one.against, one.rate, one.documents) == about]
+    """A group with the further seeds that other code has run, where the bits are the same."""
+    same = [one for one in groups if one.machine in machines and one.about == group.about]
     by_seed = {one.job.seed: one for own in (*same, group) for one in own.runs}
     return replace(group, runs=tuple(by_seed[seed] for seed in sorted(by_seed)), machines=machines)
 
 
-def _largest(groups: Sequence[Group], rate: Callable[[], float]) -> Group | None:
-    """The group with most runs; of several, the one with the protocol's rate."""
+def _largest(groups: Sequence[Group], rate: Callable[[], float], enough: int) -> Group | None:
+    """The group with most runs; of several with a first look, the one with the protocol's rate."""
     if len(groups) < 2:
         return next(iter(groups), None)
     wanted = rate()
-    return max(groups, key=lambda one: (len(one.runs), one.rate == wanted))
+    return max(groups, key=lambda one: (min(len(one.runs), enough), one.rate == wanted, len(one.runs)))
 
 
 def _changes_nothing(group: Group | None, baseline: Group | None) -> bool:

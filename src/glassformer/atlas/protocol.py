@@ -83,6 +83,8 @@ class Stage(Config):
     families: list[str] = Field(default_factory=list)
     rows: list[str] = Field(default_factory=list)
     tune: list[str] = Field(default_factory=list)
+    looks: bool = False
+    """Whether it gives the rows that are not decided there the seeds of their next looks; it names no rows."""
 
 
 class Protocol(Config):

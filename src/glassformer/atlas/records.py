@@ -113,11 +113,11 @@ class Records:
         found = [one for one in self.trials.values() if all(getattr(one.job, key) == value for key, value in wanted.items())]
         return sorted(found, key=lambda one: one.job.seed)
 
-    def alike(self, machine: str, text: str, size: str, base: str) -> frozenset[str]:
-        """The machines whose baseline here has the bits of this one's: other code that trains the same. They have runs of the
-        baseline in common, all of them equal."""
+    def alike(self, machine: str, text: str, size: str, base: str, row: str = BASELINE) -> frozenset[str]:
+        """The machines whose baseline here (or another row) has the bits of this one's: other code that trains the same. They
+        have runs of it in common, all of them equal."""
         by_machine: dict[str, dict[tuple[Any, ...], TrialRecord]] = {machine: {}}
-        for one in self.select(row=BASELINE, text=text, size=size, base=base, area="trial"):
+        for one in self.select(row=row, text=text, size=size, base=base, area="trial"):
             by_machine.setdefault(one.machine, {})[one.job, one.recipe, one.documents] = one
         own, kind = by_machine[machine], self.kind(machine)
         return frozenset(

@@ -16,12 +16,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
-from glassformer.atlas.cells import Cell, base_rate, cells, curve_of, rate_of
+from glassformer.atlas.cells import Cell, Place, base_rate, cells, curve_of, rate_of, undecided
 from glassformer.atlas.protocol import BASELINE, Atlas, Job, Stage
 from glassformer.atlas.records import Records, trial_line
 from glassformer.foundation.config import fingerprint, override
@@ -63,6 +64,8 @@ class _Plan:
     batches: Iterator[list[Job]]
     tuned: bool = False
     """Whether a rate curve comes first, of which nothing is there."""
+    after: int = 0
+    """Of a further look: the seeds of the look before, by whose words it is planned."""
     left: set[str] = field(default_factory=set)
     """Labels of the tasks it waits for."""
 
@@ -115,6 +118,8 @@ class Portion:
     _ran: set[str] = field(default_factory=set)
     """Programs of which a run has ended."""
     _tried_again: set[Job] = field(default_factory=set)
+    _waits: dict[Place, tuple[tuple[str, int], dict[str, int]]] = field(default_factory=dict)
+    """By place: the rows that wait for seeds, as known to a machine with so many records."""
     _folder: Path = Path()
 
     def run(self, cells: Sequence[tuple[str, str, str, str]] = (), seeds: int | None = None, rate: float | None = None) -> None:
@@ -180,14 +185,19 @@ class Portion:
             several = seeds if self.atlas.protocol.sizes[place[1]].design == "paired" else None
             yield self._baseline(*place, several)
         for row, text, size, base in cells:
-            own = rate_of(self.atlas, self.rates or self.records, row, base) if rate is None else rate
+            own = self._rate(row, base) if rate is None else rate
             yield _Plan(row, size, base, iter([self.atlas.cell(row, text, size, own, base, seeds)]))
 
     def _stages(self) -> Iterator[_Plan]:
-        """In the order of the protocol: baselines, then row by row its rate curve and its cells. What an earlier stage has is
-        not planned again: it may be under way, at a rate that is being tuned."""
+        """In the order of the protocol: baselines, then row by row its rate curve and its cells; or look by look further seeds.
+        What an earlier stage has is not planned again: it may be under way, at a rate that is being tuned."""
         planned: set[tuple[str, str, str, str]] = set()
         for stage in self.atlas.protocol.stages:
+            if stage.looks:
+                paired = self.atlas.protocol.sizes[stage.size].design == "paired"
+                for before, seeds in pairwise(self.atlas.protocol.looks):
+                    for row in [*([BASELINE] if paired else []), *self.atlas.rows]:
+                        yield _Plan(row, stage.size, stage.base, self._look(row, stage, before, seeds), after=before)
             if BASELINE in stage.tune:
                 yield _Plan(BASELINE, stage.size, stage.base, self._curve(BASELINE, stage))
             rows = self.atlas.stage_rows(stage)
@@ -218,8 +228,33 @@ class Portion:
     def _row(self, row: str, stage: Stage) -> Iterator[list[Job]]:
         if row in stage.tune:
             yield from self._curve(row, stage)
-        rate = rate_of(self.atlas, self.rates or self.records, row, stage.base)
+        rate = self._rate(row, stage.base)
         yield [job for text in stage.texts for job in self.atlas.cell(row, text, stage.size, rate, stage.base)]
+
+    def _look(self, row: str, stage: Stage, before: int, seeds: int) -> Iterator[list[Job]]:
+        """So many seeds where the look before did not decide the row (of a paired baseline: any row). Runs of earlier code are
+        added to where the row's first seed has their values now."""
+        jobs: list[list[Job]] = []
+        for text in stage.texts:
+            found = self._waiting((text, stage.size, stage.base))
+            if any(found[name] == before for name in (found if row == BASELINE else found.keys() & {row})):
+                rate = self._base_rate(stage.base) if row == BASELINE else self._rate(row, stage.base)
+                jobs.append(self.atlas.cell(row, text, stage.size, rate, stage.base, seeds))
+        if jobs and row != BASELINE:
+            yield [job for own in jobs for job in (own[0], own[-1])]
+        if jobs:
+            yield [job for own in jobs for job in own]
+
+    def _waiting(self, place: Place) -> dict[str, int]:
+        """The rows of a place that more seeds may decide, and at how many they were judged: as far as they were run by this
+        code, or code alike, at the rate that they should have."""
+        now = (self._machine, len(self.records.trials))
+        if place not in self._waits or self._waits[place][0] != now:
+            found = undecided(self.atlas, self.records, place)
+            own = {name: seeds for name, (group, seeds) in found.items() if self._machine in group.machines}
+            rates = {name: self._rate(name, place[2]) for name in own}
+            self._waits[place] = now, {name: seeds for name, seeds in own.items() if found[name][0].rate == rates[name]}
+        return self._waits[place][1]
 
     def _curve(self, row: str, stage: Stage) -> Iterator[list[Job]]:
         """Every rate with the tuning seeds. A best rate at an edge extends the grid, twice at most."""
@@ -232,6 +267,9 @@ class Portion:
 
     def _base_rate(self, base: str) -> float:
         return self.base_rate or base_rate(self.atlas, self.rates or self.records, base)
+
+    def _rate(self, row: str, base: str) -> float:
+        return rate_of(self.atlas, self.rates or self.records, row, base)
 
     # -- running -----------------------------------------------------------------------------------------------------------
 
@@ -261,13 +299,14 @@ class Portion:
             if self._next is None or self._must_wait(self._next):
                 return
             plan, self._next = self._next, None
-            self._advance(plan)
+            self._advance(plan, first=False)
 
     def _rows_begun(self) -> set[tuple[str, str, str]]:
         return {plan.key for _, plan in self._jobs.values()} | self._held.keys()
 
     def _must_wait(self, plan: _Plan) -> bool:
-        """Everything waits for the baseline's rate, and rows for the answer whether earlier baselines stand."""
+        """Everything waits for the baseline's rate, rows for the answer whether earlier baselines stand, and further looks for
+        the words of the look before."""
         held = (job for waiting in self._held.values() for _, jobs in waiting for job in jobs)
         for job in (*(job for job, _ in self._jobs.values()), *held):
             if (job.row, job.base) == (BASELINE, plan.base):
@@ -276,17 +315,22 @@ class Portion:
                     return True
             if job.area == "tuning" and (job.row, job.base) == (plan.row, plan.base):  # its rate is not known yet
                 return True
+            concerned = plan.row in (BASELINE, job.row) or job.row == BASELINE
+            concerned &= (job.size, job.base, job.area) == (plan.size, plan.base, "trial")
+            if concerned and job.seed < self.atlas.seeds(job.row, job.size)[0] + plan.after:
+                return True
         return False
 
-    def _advance(self, plan: _Plan) -> None:
-        """Hands the next batch of a plan to the executor that has not been run, after the inspection of its row."""
+    def _advance(self, plan: _Plan, *, first: bool) -> None:
+        """Hands the next batch of a plan to the executor that has not been run, after the inspection of its row. ``first``:
+        before what waits there, where the plan was begun earlier."""
         for batch in plan.batches:
             jobs = self._missing(batch)
             if not jobs:
                 continue
             self._prepare(jobs)
             if plan.key in self._facts:
-                self._hand(plan, jobs)
+                self._hand(plan, jobs, first=first)
             elif plan.key in self._held:
                 self._held[plan.key].append((plan, jobs))
             else:
@@ -295,7 +339,7 @@ class Portion:
                 self._get_executor().add([task])
             return
 
-    def _hand(self, plan: _Plan, jobs: Sequence[Job]) -> None:
+    def _hand(self, plan: _Plan, jobs: Sequence[Job], *, first: bool = True) -> None:
         if self._facts[plan.key]["leak"] is not None:
             return
         tasks = []
@@ -305,7 +349,7 @@ class Portion:
             self._jobs[label] = (job, plan)
             plan.left.add(label)
             tasks.append(self._task(label, job))
-        self._get_executor().add(tasks, first=True)
+        self._get_executor().add(tasks, first=first)
 
     def _ended(self, task: Task, answer: dict[str, Any]) -> None:
         if task.kind == "inspect":
@@ -319,11 +363,11 @@ class Portion:
         self._end(task, job, plan, answer)
         plan.left.discard(task.label)
         if not plan.left and self._facts[plan.key]["leak"] is None:
-            self._advance(plan)
+            self._advance(plan, first=True)
 
     def _missing(self, batch: Sequence[Job]) -> list[Job]:
         """The jobs of a batch that have to be run. A curve, or a row's runs on a text, is made by one code; a rate curve may be
-        of any, a row of code whose baseline has the same bits, and runs of such a baseline are added up."""
+        of any, a row of code whose baseline has the same bits, and runs are added up where the row's own have them too."""
         there: dict[tuple[Job, str], set[str]] = {}
         for one in self.records.trials.values():
             there.setdefault((one.job, one.recipe), set()).add(one.machine)
@@ -331,13 +375,14 @@ class Portion:
         for text in dict.fromkeys(job.text for job in batch):
             own = [job for job in batch if job.text == text]
             ran = [there.get((job, self._fingerprint(job)), set()) for job in own]
+            same = frozenset({self._machine})
             if own[0].area == "trial":
-                alike = self.records.alike(self._machine, text, own[0].size, own[0].base)
+                place = (text, own[0].size, own[0].base)
+                alike = self.records.alike(self._machine, *place)
                 ran = [machines & alike for machines in ran]
-            if own[0].row == BASELINE and own[0].area == "trial":
-                left += [job for job, machines in zip(own, ran) if not machines]
-            elif not set.intersection(*map(set, ran)):
-                left += [job for job, machines in zip(own, ran) if self._machine not in machines]
+                same = alike & self.records.alike(self._machine, *place, own[0].row)
+            if not set.intersection(*ran):
+                left += [job for job, machines in zip(own, ran) if not machines & same]
         return left
 
     def _elsewhere(self, jobs: Sequence[Job]) -> bool:

@@ -101,7 +101,7 @@ def plan_command(
     jobs: Annotated[int, Option(metavar="N", min=1, help="Runs side by side.")] = 12,
     json: Json = False,
 ) -> None:
-    """What is open, and about how many minutes it would take."""
+    """What is open or needs further seeds, and about how many minutes it would take."""
     from collections import Counter
     from io import StringIO
     from statistics import median
@@ -110,22 +110,30 @@ def plan_command(
     from glassformer.atlas.running import Portion, local_executor
 
     atlas, known = Atlas.load(), _records(records)
-    cells = [cell for cell in _cells(records, None) if cell.word == "open"]
+    cells = _cells(records, None)
     portion, rows = Portion(atlas, known, StringIO(), lambda logs: local_executor(1, logs)), []
     for size in dict.fromkeys(cell.size for cell in cells):
         own = [one for one in known.trials.values() if one.job.size == size]
         machine = max(Counter(one.machine for one in own).items(), key=lambda one: one[1], default=("", 0))[0]
-        left = [job for job in portion.open_jobs(machine) if job.size == size]
+        refused = {
+            (one.row.name, one.text, one.base) for one in cells if (one.size, one.word) == (size, "invalid") and not one.losses
+        }
+        left = [job for job in portion.open_jobs(machine) if job.size == size and (job.row, job.text, job.base) not in refused]
         took = [one.seconds / atlas.row(one.job.row).steps for one in own if one.seconds]
         each = seconds or (median(took) if took else None)
         minutes = None if each is None else sum(atlas.row(job.row).steps for job in left) * each / jobs / 60
-        open_cells = sum(cell.size == size for cell in cells)
-        rows.append({"size": size, "cells": open_cells, "runs": len(left), "seconds_per_run": each, "minutes": minutes})
+        going_on = {(one.row.name, one.text, one.base) for one in cells if (one.size, one.word) == (size, "not decided")}
+        figures = {"runs": len(left), "seconds_per_run": each, "minutes": minutes}
+        looks = len(going_on & {(job.row, job.text, job.base) for job in left})
+        open_cells = sum((cell.size, cell.word) == (size, "open") for cell in cells)
+        if left or open_cells:
+            rows.append({"size": size, "cells": open_cells, "looks": looks, **figures})
     if json:
         print_json({"open": rows, "jobs": jobs})
         return
     texts = [[str(one[key]) if not isinstance(one[key], float) else f"{one[key]:.1f}" for key in one] for one in rows]
-    print_table(f"Open cells, with {jobs} runs side by side", ["size", "cells", "runs", "s a run", "minutes"], texts)
+    columns = ["size", "open cells", "further looks", "runs", "s a run", "minutes"]
+    print_table(f"What is left, with {jobs} runs side by side", columns, texts)
 
 
 @app.command("run")
