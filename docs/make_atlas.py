@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 from glassformer.atlas.cells import Cell, cells
 from glassformer.atlas.page import document
@@ -32,13 +33,13 @@ def results() -> str:
     atlas, records = Atlas.load(), Records.load([records_folder()])
     found = cells(atlas, records)
     known = document(atlas, records, found)
-    summary, columns = known["summary"], [(one["size"], one["text"]) for one in known["columns"] if one["base"] == "modern"]
+    summary, every = known["summary"], [(one["size"], one["text"]) for one in known["columns"] if one["base"] == "modern"]
     if not summary["cells"]:
         return "No cell has been run yet: every row is *open*.\n"
     by_place = {(cell.row.name, cell.size, cell.text): cell for cell in found if cell.base == "modern"}
-    judged = [row for row in known["rows"] if any(cell.row.name == row["name"] and cell.word != "open" for cell in found)]
-    judged.sort(key=lambda row: (row["role"] != "row", row["role"], row["family"], row["title"]))
-    names = [f"{size}: {atlas.protocol.texts[text].title}" for size, text in columns]
+    there = {(cell.size, cell.text) for cell in found if cell.base == "modern" and cell.word != "open"}
+    columns = [(size, text) for size, text in every if not atlas.protocol.texts[text].apart and (size, text) in there]
+    apart = [place for place in every if place in there and place not in columns]
     s = summary
     lines = [
         f"{s['rows']} changes in {s['cells']} cells from {s['runs']} runs. Placebos: {s['placebo_false_words']} of "
@@ -49,18 +50,31 @@ def results() -> str:
         "Differences from the baseline in thousandths of a nat per byte with corrected 95 % intervals; less is better. "
         "*Worth*: in steps of the baseline, on the first text. *Rate*: whether the learning rate was tuned for the row.",
         "",
-        f"| change | {' | '.join(names)} | worth | with size | rate |",
-        f"|---|{'---|' * len(names)}---|---|---|",
+        *table(atlas, known["rows"], by_place, columns),
     ]
-    for row in judged:
+    if apart:
+        lines += ["", "Skills, and texts that are read many times, in the same units:", ""]
+        lines += table(atlas, known["rows"], by_place, apart)
+    return "\n".join(lines) + "\n"
+
+
+def table(
+    atlas: Atlas, rows: list[dict[str, Any]], by_place: dict[tuple[str, str, str], Cell], columns: list[tuple[str, str]]
+) -> list[str]:
+    """Lines of the rows that were run on these columns (size, text)."""
+    names = [f"{size}: {atlas.protocol.texts[text].title}" for size, text in columns]
+    lines = [f"| change | {' | '.join(names)} | worth | with size | rate |", f"|---|{'---|' * len(names)}---|---|---|"]
+    for row in sorted(rows, key=lambda row: (row["role"] != "row", row["role"], row["family"], row["title"])):
         own = [by_place.get((row["name"], size, text)) for size, text in columns]
-        first = next(cell for cell in own if cell is not None and cell.word != "open")
+        first = next((cell for cell in own if cell is not None and cell.word != "open"), None)
+        if first is None:
+            continue
         worth = first.worth.more_steps.value if first.worth is not None else None
         trend = next((cell.trend.short for cell in own if cell is not None and cell.trend is not None), "")
         rate = re.split("[:;]", first.rate_note)[0] if row["role"] == "row" else ""
         said = "" if worth is None else f"{100 * worth:+.0f} %"
         lines.append(f"| {row['title']} ({row['year']}) | {' | '.join(map(shown, own))} | {said} | {trend} | {rate} |")
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 if __name__ == "__main__":

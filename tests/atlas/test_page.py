@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.atlas.test_atlas import ATLAS, made, tuned
+from tests.atlas.test_atlas import ATLAS, MACHINE, made, tuned
 from tests.atlas.test_atlas import small as small
 
-from glassformer.atlas.cells import base_rate, cells, rate_of
+from glassformer.atlas.cells import base_rate, cells, over_texts, rate_of
 from glassformer.atlas.page import bibtex, document, render, to_csv
 from glassformer.atlas.protocol import BASELINE, Atlas
-from glassformer.atlas.records import Records, records_folder
+from glassformer.atlas.records import Records, records_folder, trial_line
 from glassformer.atlas.running import Portion, recheck
 from glassformer.atlas.trying import row_file, try_row
 from glassformer.cli.main import run
@@ -59,6 +59,26 @@ def test_over_texts_needs_all_texts() -> None:
     records = made({"swiglu": -0.05})
     known = document(ATLAS, records, cells(ATLAS, records))
     assert all(row["overall"] is None for row in known["rows"])
+
+
+def test_texts_apart_have_no_part_in_the_word_over_texts_and_in_trends() -> None:
+    """With records on two texts and a skill, at two sizes of the skill."""
+    records, noise = made({"swiglu": -0.05}), 0.01
+    for text, size in (("boolq-passages", "XS"), ("recall", "XS"), ("recall", "S")):
+        for one in made({"swiglu": 0.5, "placebo-copy": 0.0}, size=size, seed=len(text)).trials.values():
+            assert one.values is not None
+            values = one.values - 0.55 * (text != "recall" and one.job.row == "swiglu")
+            about = {"recipe": one.recipe, "against": one.against, "machine": one.machine, "documents": "d", "problem": None}
+            records.include(trial_line(replace(one.job, text=text), values=values, seconds=1.0, **about), text)
+        for name in (BASELINE, "swiglu"):
+            about = {"row": name, "size": size, "base": "modern", "machine": MACHINE}
+            records.include({"k": "variant", **about, "parameters": len(size), "step_flops": 1, "leak": None}, text)
+    found = cells(ATLAS, records)
+    words = {(cell.text, cell.size): cell.word for cell in found if cell.row.name == "swiglu" and cell.word != "open"}
+    assert words[("recall", "XS")] == words[("recall", "S")] == "worse"
+    overall = over_texts(ATLAS, found)["swiglu"]
+    assert overall.difference.value == pytest.approx(-0.05, abs=noise)
+    assert not any(cell.trend for cell in found if cell.text == "recall")
 
 
 def test_citation() -> None:

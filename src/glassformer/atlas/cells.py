@@ -494,7 +494,8 @@ class _Table:
                 changes.setdefault(cell.text, {}).setdefault(name, []).append(AtSize(parameters, np.array(d)))
         trends: dict[tuple[str, str], Trend] = {}
         for text, rows in changes.items():
-            own = {name: sizes for name, sizes in rows.items() if len(sizes) > 1}
+            apart = self.atlas.protocol.texts[text].apart
+            own = {name: sizes for name, sizes in rows.items() if len(sizes) > 1 and not apart}
             weights = self.weights(documents[text])
             trends |= {(text, one.variant): one for one in trends_over_size(own, LOSS, self.margin, weights=weights)}
         return trends
@@ -537,9 +538,11 @@ def _negative(difference: Estimate) -> Estimate:
 
 
 def over_texts(atlas: Atlas, found: Sequence[Cell], margin: float | None = None) -> dict[str, Overall]:
-    """By row, one verdict over all texts at the smallest size, where every text has one."""
+    """By row, one verdict over all texts at the smallest size, where every text has one; some texts stay apart."""
     size, families = atlas.protocol.tuning_size, dict[str, list[str]]()
-    own_size = [cell for cell in found if (cell.size, cell.base) == (size, "modern")]
+    own_size = [
+        cell for cell in found if (cell.size, cell.base) == (size, "modern") and not atlas.protocol.texts[cell.text].apart
+    ]
     verdicts = {(cell.text, cell.row.name): cell.verdict for cell in own_size if cell.verdict is not None}
     texts = sorted({text for text, _ in verdicts})
     for name, row in atlas.rows.items():

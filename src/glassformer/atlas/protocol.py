@@ -64,6 +64,9 @@ class Text(Config):
     title: str
     about: str
     set: dict[str, Any]
+    apart: bool = False
+    """Whether it has no part in what is said over texts and over sizes: generated texts, which need a skill, and one that is
+    read many times."""
 
 
 class Size(Config):

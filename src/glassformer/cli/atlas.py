@@ -141,7 +141,9 @@ def run_command(
     out_file: Annotated[Path, Option("--out", metavar="FILE", help="The portion to write (appended to where it exists).")],
     minutes: Annotated[float | None, Option(help="Of the clock; no run is begun that would end later.")] = None,
     row: Annotated[list[str] | None, Option(help="Only this row, with its baseline. Repeatable.")] = None,
-    text: Annotated[list[str] | None, Option(help="With --row: on this text. Repeatable.")] = None,
+    text: Annotated[
+        list[str] | None, Option(help="With --row: on this text, by default on all but those apart (skills). Repeatable.")
+    ] = None,
     size: Annotated[str, Option(help="With --row: at this size.")] = "XS",
     base: Annotated[str, Option(help="With --row: against this baseline (modern, gpt2).")] = "modern",
     rate: Annotated[float | None, Option(help="With --row: learning rate, times the size's.")] = None,
@@ -168,7 +170,7 @@ def run_command(
             raise UnknownName("the atlas", name, known)
     if not row and (text or rate or seeds or speed):
         raise UsageError("--text, --rate, --seeds and --speed belong to --row; name a row.", reason="no-row")
-    texts = text or list(atlas.protocol.texts)
+    texts = text or [name for name, about in atlas.protocol.texts.items() if not about.apart]
     cells = [(atlas.row(name).name, where, size, base) for name in row or () for where in texts]
     # single rows are run from nothing, so that a printed command is a test of its cell; their rates are those of the records
     places = [*(records or []), *([out_file] if out_file.exists() else [])]

@@ -75,6 +75,7 @@ GENERATED_SETS: Slot[GeneratedSetConfig] = Slot(
     "a data set that is computed from settings",
     "glassformer.knowledge.worlds",
     "glassformer.data.pairs.rewriting_set",
+    "glassformer.data.reading.skill_set",
 )
 
 

@@ -78,7 +78,7 @@ const columns = [
     key: (row) => cellOf(row, column)?.difference.value ?? null,
     show: (row) => (cellOf(row, column) ? button(cellOf(row, column)) : ""),
   })),
-  { name: "All texts", title: "One verdict over the texts at XS: a t test over the texts' means.", key: (row) => row.overall?.difference.value ?? null,
+  { name: "All texts", title: "One verdict over the texts at XS, without skills and texts read many times: a t test over the texts' means.", key: (row) => row.overall?.difference.value ?? null,
     show: (row) => make("span", { class: row.overall?.verdict.replace(" ", "-") ?? "", title: row.overall?.sentence ?? "" }, row.overall?.verdict ?? "") },
   { name: "Worth in steps", title: "The gain in steps of the baseline, on the first text.", number: true, key: worthOf,
     show: (row) => (worthOf(row) === null ? "" : `${signed(100 * worthOf(row), 0)} %`) },
@@ -216,7 +216,7 @@ const planned = data.columns.filter((column) => !judgedIn(column)).map(nameOf);
 const says = `${s.rows} published ${s.rows === 1 ? "change" : "changes"} and the controls, ${s.cells} cells judged from ${s.runs} runs, against one baseline (${data.bases.modern}). A bar is the corrected 95 % interval of the difference in nats per byte, left is better; the band is the margin of ${data.margin}.`;
 const below = [
   `Controls: ${s.placebo_false_words} of ${s.placebo_cells} placebo cells were called better, worse or invalid; ${s.rulers_found} of ${s.ruler_cells} ruler cells were found; ${s.controls_invalid} of ${s.control_cells} positive controls are invalid. By chance alone about ${s.expected_false_words} words would be false.`,
-  "Small models, few steps, three texts: a word says whether a change did something here, not whether it is good.",
+  "Small models, few steps, little text: a word says whether a change did something here, not whether it is good.",
   ...(planned.length ? [`Planned and not run yet: ${planned.join("; ")}.`] : []),
 ];
 document.getElementById("atlas").replaceChildren(
