@@ -214,6 +214,7 @@ class Cell:
             "word": self.word,
             "difference": self.difference.to_dict(),
             "sentence": self.sentence,
+            "headline": None if self.verdict is None else self.verdict.headline,
             "p_corrected": None if verdict is None or verdict.evidence is None else verdict.evidence.p_corrected,
             "seeds": {str(seed): None if math.isnan(loss) else round(loss, 5) for seed, loss in self.losses.items()},
             "baseline": [round(float(one), 5) for one in self.baseline if not math.isnan(one)],
@@ -485,6 +486,8 @@ class _Table:
                 documents.setdefault(cell.text, cell.group.documents)
             if cell.base != "modern" or cell.group is None or cell.verdict is None:
                 continue
+            if cell.curve is not None and not cell.curve.suits(cell.group.rate) and cell.group.rate != cell.curve.best:
+                continue  # what changes with size may be how far its rate is from the best one
             paired = self.atlas.protocol.sizes[cell.size].design == "paired"
             reference = self.values_of(BASELINE if paired else COPY, cell.group)
             runs = [one for one in cell.group.runs if one.values is not None and one.job.seed in reference]

@@ -32,6 +32,7 @@ def document(atlas: Atlas, records: Records, cells: Sequence[Cell], margin: floa
         "bases": {name: base.title for name, base in protocol.bases.items()},
         "texts": {name: {"title": text.title, "about": text.about} for name, text in protocol.texts.items()},
         "sizes": {name: {"title": size.title, "steps": size.steps} for name, size in protocol.sizes.items()},
+        "tuning": {"text": protocol.tuning_text, "size": protocol.tuning_size},
         "columns": [dict(zip(("base", "size", "text"), one)) for one in every if one in there],
         "rows": [
             {**row.to_dict(), "bibtex": bibtex(row), "overall": overall[row.name].to_dict() if row.name in overall else None}

@@ -22,7 +22,10 @@ function fill(element, attributes, children) {
   return element;
 }
 
-const signed = (value, digits = 3) => (value > 0 ? "+" : value < 0 ? "−" : "") + Math.abs(value).toFixed(digits);
+const signed = (value, digits = 3) => {
+  const size = Math.abs(value).toFixed(digits);
+  return (Number(size) === 0 ? "" : value > 0 ? "+" : "−") + size;
+};
 const percent = (ratio) => (ratio === null ? "" : Math.abs(ratio - 1) < 0.005 ? "±0 %" : `${signed(100 * (ratio - 1), 0)} %`);
 const cellOf = (row, column) => byCell.get([row.name, column.text, column.size, column.base].join("|"));
 const isJudged = (cell) => cell !== undefined && cell.word !== "open";
@@ -63,6 +66,10 @@ function button(cell) {
 
 // -- the table --------------------------------------------------------------------------------------------------------------
 
+const sizesOf = (row) => { // of the text that has most
+  const judged = shown.filter((column) => isJudged(cellOf(row, column)));
+  return Math.max(0, ...judged.map((one) => judged.filter((other) => other.text === one.text && other.base === one.base).length));
+};
 const trendOf = (row) => data.columns.map((column) => cellOf(row, column)).find((cell) => cell && cell.trend)?.trend ?? null;
 const worthOf = (row) => {
   const found = data.columns.map((column) => cellOf(row, column)).filter((cell) => cell && cell.worth && cell.worth.more_steps.value !== null);
@@ -70,17 +77,17 @@ const worthOf = (row) => {
 };
 const columns = [
   { name: "Change", key: (row) => row.title.toLowerCase() },
-  { name: "With size", title: "Does the gain grow with size? It takes two sizes on one text.", key: (row) => trendOf(row)?.gain_per_decade.value ?? null,
-    show: (row) => make("span", trendOf(row) ? { title: trendOf(row).sentence } : { class: "open" }, trendOf(row)?.short ?? (shown.some((column) => isJudged(cellOf(row, column))) ? "not known" : "")) },
+  { name: "With size", title: "Does the gain grow with size? It takes two sizes on one text, both at the tuned rate.", key: (row) => trendOf(row)?.gain_per_decade.value ?? null,
+    show: (row) => make("span", trendOf(row) ? { title: trendOf(row).sentence } : { class: "open" }, trendOf(row)?.short ?? ["", "one size"][sizesOf(row)] ?? "not known") },
   ...shown.map((column) => ({
     name: nameOf(column),
     title: `${data.texts[column.text].about} ${sizeName(column.size)}, ${data.sizes[column.size].steps} steps. Against ${data.bases[column.base]}.`,
     key: (row) => cellOf(row, column)?.difference.value ?? null,
     show: (row) => (cellOf(row, column) ? button(cellOf(row, column)) : ""),
   })),
-  { name: "All texts", title: "One verdict over the texts at XS, without skills and texts read many times: a t test over the texts' means.", key: (row) => row.overall?.difference.value ?? null,
+  { name: "Other texts", title: "Would it hold on other texts, too? A t test over the texts' means at XS, without skills and texts read many times; with three texts it seldom decides.", key: (row) => row.overall?.difference.value ?? null,
     show: (row) => make("span", { class: row.overall?.verdict.replace(" ", "-") ?? "", title: row.overall?.sentence ?? "" }, row.overall?.verdict ?? "") },
-  { name: "Worth in steps", title: "The gain in steps of the baseline, on the first text.", number: true, key: worthOf,
+  { name: "Worth in steps", title: "The gain in steps of the baseline, on the first text that has it.", number: true, key: worthOf,
     show: (row) => (worthOf(row) === null ? "" : `${signed(100 * worthOf(row), 0)} %`) },
   { name: "Parameters", number: true, key: (row) => first(row)?.parameters ?? null, show: (row) => percent(first(row)?.parameters ?? null) },
   { name: "FLOPs", number: true, key: (row) => first(row)?.flops ?? null, show: (row) => percent(first(row)?.flops ?? null) },
@@ -143,7 +150,7 @@ function passes(row) {
   return (!slot.element.value || row.slot === slot.element.value)
     && (!cost.element.value || kinds[cost.element.value])
     && (!years.element.value || row.year >= Number(years.element.value))
-    && (!word.element.value || data.columns.some((column) => cellOf(row, column)?.word === word.element.value))
+    && (!word.element.value || shown.some((column) => cellOf(row, column)?.word === word.element.value))
     && (controls.checked || row.role === "row")
     && text.includes(search.value.trim().toLowerCase());
 }
@@ -169,11 +176,11 @@ function rateCurve(curve) {
   const points = curve.rates.flatMap((rate, number) => curve.losses[number].filter((loss) => loss !== null).map((loss) => [Math.log2(rate), loss]));
   if (!points.length) return null;
   const xs = points.map((one) => one[0]), ys = points.map((one) => one[1]);
-  const x = (value) => 60 + (310 * (value - Math.min(...xs))) / (Math.max(...xs) - Math.min(...xs) || 1);
+  const x = (value) => 80 + (280 * (value - Math.min(...xs))) / (Math.max(...xs) - Math.min(...xs) || 1);
   const y = (value) => 100 - (85 * (value - Math.min(...ys))) / (Math.max(...ys) - Math.min(...ys) || 1);
   return draw("svg", { viewBox: "0 0 400 130", role: "img", "aria-label": "loss by learning rate" },
     ...points.map(([rate, loss]) => draw("circle", { cx: x(rate), cy: y(loss), r: 4, class: "dot", opacity: 0.6 })),
-    ...curve.rates.map((rate) => draw("text", { x: x(Math.log2(rate)) - 8, y: 124 }, `×${rate}`)),
+    ...curve.rates.map((rate) => draw("text", { x: x(Math.log2(rate)), y: 124, "text-anchor": "middle" }, `×${Number(rate.toFixed(2))}`)),
     draw("text", { x: 0, y: y(Math.min(...ys)) + 4 }, Math.min(...ys).toFixed(3)), draw("text", { x: 0, y: y(Math.max(...ys)) + 8 }, Math.max(...ys).toFixed(3)));
 }
 
@@ -192,18 +199,19 @@ function open(cell) {
     make("button", { type: "button", class: "close", onclick: () => dialog.close(), "aria-label": "Close" }, "×"),
     make("h2", {}, `${row.title}: `, make("span", { class: cell.word.replace(" ", "-") }, cell.word)),
     make("p", { class: "small" }, `${data.texts[cell.text].title}, ${sizeName(cell.size)}, ${data.sizes[cell.size].steps} steps, ${Object.keys(cell.seeds).length} seeds. ${data.texts[cell.text].about}`),
-    make("p", {}, cell.sentence || "Not run yet."),
+    make("p", {}, cell.headline || cell.sentence || "Not run yet."),
+    cell.headline && cell.sentence !== cell.headline ? make("p", { class: "small" }, cell.sentence.replace(cell.headline, "").trim()) : "",
     ...part("Claim", `${row.claim} (${row.source}; about ${row.kind})`, row.equation ? make("p", {}, make("code", {}, row.equation)) : null,
       row.deviations ? `Ours: ${row.deviations}` : null, row.untestable ? `Not testable at this size: ${row.untestable}` : null),
     ...part("Every run: loss in nats per byte", Object.keys(cell.seeds).length ? content : null),
     ...part("Learning rate", cell.files.length ? `Rate ×${cell.rate}: ${cell.rate_note}.` : null, cell.rate_curve ? rateCurve(cell.rate_curve) : null,
-      cell.rate_curve ? `The mean loss stays within 0.05 of the best over ${cell.rate_curve.working_doublings} doublings of the rate, of those tried.` : null),
+      cell.rate_curve ? `Loss by learning rate, as a multiple of the size's own: four seeds each on ${nameOf({ ...data.tuning, base: cell.base })}, whatever the text and size of this cell. The best rate is the vertex of a parabola. Of those tried, rates over ${cell.rate_curve.working_doublings.toFixed(1)} doublings are within 0.05 nats of the best.` : null),
     ...part("Worth", cell.worth ? cell.worth.sentence : null),
     ...part("With size", cell.trend ? cell.trend.sentence : null),
     ...part("Cost, against the baseline", cost ? `${cost}.${matched ? ` To equal parameters: ${matched}.` : ""}` : null),
     ...part("Other results", cell.others.length ? make("ul", {}, ...cell.others.map((one) => make("li", {}, one))) : null),
     ...part("Run it", make("pre", {}, cell.command)),
-    ...part("Records", cell.files.length ? `${cell.files.join(", ")}; machine ${cell.machine}: ${Object.values(data.machines[cell.machine] ?? {}).filter((one) => typeof one === "string").join(", ")}` : null),
+    ...part("Records", cell.files.length ? `${cell.files.join(", ")}; machine ${cell.machine}: ${Object.entries(data.machines[cell.machine] ?? {}).filter(([, one]) => typeof one === "string").map(([name, one]) => `${name.replace("_", " ")} ${one}`).join(", ")}` : null),
     ...part("Citation", row.bibtex ? make("pre", {}, row.bibtex) : null));
   history.replaceState(null, "", `#${cell.row}/${cell.text}/${cell.size}/${cell.base}`);
   dialog.showModal();
@@ -213,9 +221,10 @@ function open(cell) {
 
 const s = data.summary;
 const planned = data.columns.filter((column) => !judgedIn(column)).map(nameOf);
-const says = `${s.rows} published ${s.rows === 1 ? "change" : "changes"} and the controls, ${s.cells} cells judged from ${s.runs} runs, against one baseline (${data.bases.modern}). A bar is the corrected 95 % interval of the difference in nats per byte, left is better; the band is the margin of ${data.margin}.`;
+const says = `${s.rows} published ${s.rows === 1 ? "change" : "changes"} and the controls, ${s.cells} cells judged from ${s.runs} runs, against one baseline (${data.bases.modern}). Bar: the 95 % interval of the loss minus the baseline's, in nats per byte, corrected for the number of changes; left of the line is better. Grey band: ±${data.margin}, too small to matter.`;
+const legend = "better, worse: the corrected interval leaves out 0, however small the difference. same: the difference is surely below the margin (by its 90 % interval). not decided: neither. open: not run yet. not testable: at this size the change changes nothing. invalid: it sees later tokens, or learned nothing. An empty cell is not planned. More columns stand to the right: worth in steps, parameters, FLOPs, speed, year.";
 const below = [
-  `Controls: ${s.placebo_false_words} of ${s.placebo_cells} placebo cells were called better, worse or invalid; ${s.rulers_found} of ${s.ruler_cells} ruler cells were found; ${s.controls_invalid} of ${s.control_cells} positive controls are invalid. By chance alone about ${s.expected_false_words} words would be false.`,
+  `Controls: ${s.placebo_false_words} of ${s.placebo_cells} cells of placebos, which change nothing that matters, were called better, worse or invalid; of the rulers, whose effect is known (fewer or more steps, fewer parameters), ${s.rulers_found} of ${s.ruler_cells} cells show it; ${s.controls_invalid} of ${s.control_cells} cells of positive controls, which see later tokens, are invalid. If no change did anything, chance would call about ${s.expected_false_words} of the ${s.cells} cells better or worse.`,
   "Small models, few steps, little text: a word says whether a change did something here, not whether it is good.",
   ...(planned.length ? [`Planned and not run yet: ${planned.join("; ")}.`] : []),
 ];
@@ -225,7 +234,7 @@ document.getElementById("atlas").replaceChildren(
   make("div", { class: "controls" }, make("label", {}, "Search", search), slot.label, cost.label, years.label, word.label,
     make("label", { class: "check" }, controls, "controls"), count),
   make("div", { class: "wide", tabindex: "0" }, make("table", { class: "atlas" }, make("thead", {}, make("tr", {}, ...heads)), body)),
-  ...below.map((sentence) => make("p", {}, sentence)),
+  ...[legend, ...below].map((sentence) => make("p", {}, sentence)),
   dialog);
 show();
 const asked = byCell.get(decodeURIComponent(location.hash.slice(1)).split("/").join("|"));

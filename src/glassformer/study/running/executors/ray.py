@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 import socket
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any, final
 
@@ -19,7 +18,6 @@ from glassformer.study.running.executors.local import ONE_THREAD, PER_GPU, POLL_
 
 SMALLEST_SHARE = 1e-4  # of a GPU: Ray rounds to it, and six sixths rounded up are more than one
 CONNECT_SECONDS = 10.0  # to wait for an answer at an address
-JOINING = 20.0  # seconds in which a first node may join somebody's cluster
 
 
 @final
@@ -61,15 +59,9 @@ class RayExecutor(Executor):
         self._share = 1 / per_gpu(needed_bytes, self._gpu_bytes) if self._gpu_bytes else self._share
 
     def _require_room(self) -> None:
-        """Raises if no node can take a trial: Ray would let it wait for ever. Nodes may still be joining a cluster."""
-        until = time.monotonic() + (0.0 if self._ours else JOINING)
-        while True:
-            nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
-            room = any(node.get("CPU", 0) >= self._cpus and node.get("GPU", 0) >= (self._share or 0.0) for node in nodes)
-            if room or time.monotonic() >= until:
-                break
-            time.sleep(POLL_SECONDS)
-        if not room:
+        """Raises if no node can take a trial: Ray would let it wait for ever."""
+        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        if not any(node.get("CPU", 0) >= self._cpus and node.get("GPU", 0) >= (self._share or 0.0) for node in nodes):
             have = "; ".join(f"{node.get('CPU', 0):g} cores, {node.get('GPU', 0):g} GPUs" for node in nodes)
             raise UsageError(
                 f"A trial needs {self._cpus} cores and {self._share or 0:g} GPUs of one node; the cluster has {have}. See "
