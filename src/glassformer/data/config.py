@@ -74,6 +74,7 @@ GENERATED_SETS: Slot[GeneratedSetConfig] = Slot(
     "data.set",
     "a data set that is computed from settings",
     "glassformer.knowledge.worlds",
+    "glassformer.knowledge.people_text",
     "glassformer.data.pairs.rewriting_set",
     "glassformer.data.reading.skill_set",
 )

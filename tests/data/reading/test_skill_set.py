@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.refusals import refused
 
@@ -40,7 +41,8 @@ def obeys(task: str, line: str, hops: int) -> int:
         assert len(first) == len(second) == len(result) - 1
         assert sum(int("".join(reversed(number))) for number in (first, second)) == int(result[::-1])
         return len(first)
-    before, after = line.split("|")
+    before, after = line.removesuffix(".").split("|")
+    assert line.endswith(".")
     if task == "copying":
         assert before == after
         return len(before)
@@ -79,9 +81,11 @@ def test_every_line_obeys_its_rule_and_is_in_one_split(task: str, length: int, h
 def test_lines_fit_a_window_and_have_the_bytes_that_are_said(task: str) -> None:
     text = files({"task": task, "documents": 2000})["train"].read_text()
     whole, told = SkillConfig.parse({"task": task}).line_bytes
-    assert max(map(len, text.splitlines(keepends=True))) <= 32
+    assert max(map(len, text.splitlines(keepends=True))) <= 33
     assert len(text) / 2000 == pytest.approx(whole, rel=0.03)
     assert 0.2 < told / whole <= 0.5
+    starts = np.cumsum([len(line) for line in text.splitlines(keepends=True)])
+    assert len({*(starts % 64)}) == 64  # windows begin at every place of a line
 
 
 def test_entropy_and_bytes_by_hand() -> None:
@@ -89,13 +93,13 @@ def test_entropy_and_bytes_by_hand() -> None:
         config = SkillConfig.parse(settings)
         return config.nats, config.line_bytes
 
-    assert known(task="recall", length=1) == (pytest.approx(math.log(26 * 10)), (8.0, 2.0))  # k1|k1k1
+    assert known(task="recall", length=1) == (pytest.approx(math.log(26 * 10)), (9.0, 2.0))  # k1|k1k1.
     # one or two letters, half the lines each
     assert known(task="copying", length=2)[0] == pytest.approx(math.log(2) + 1.5 * math.log(26))
-    assert known(task="copying", length=2)[1] == (5.0, 2.5)
+    assert known(task="copying", length=2)[1] == (6.0, 2.5)
     assert known(task="arithmetic", length=1) == (pytest.approx(2 * math.log(10)), (7.0, 2.0))  # 1+2=30
     rings = 26 * 25 * 24 * 23 / 4 * math.factorial(4) ** 2  # by their arrows' order, and the order of the letters asked
-    assert known(task="hops", length=4) == (pytest.approx(math.log(rings)), (18.0, 4.0))
+    assert known(task="hops", length=4) == (pytest.approx(math.log(rings)), (19.0, 4.0))
 
 
 def test_the_same_settings_give_the_same_bytes_and_other_seeds_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -105,7 +109,7 @@ def test_the_same_settings_give_the_same_bytes_and_other_seeds_others(monkeypatc
     monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path))
     assert cache_folder() == tmp_path
     assert {split: file.read_bytes() for split, file in files(settings).items()} == first
-    assert first["train"].split(b"\n")[0] == b"g1l6s8|s8g1s8s8l6l6"
+    assert first["train"].split(b"\n")[0] == b"g1l6s8|s8g1s8s8l6l6."
 
 
 def test_it_is_split_as_its_files_are() -> None:
