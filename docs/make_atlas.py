@@ -48,8 +48,8 @@ def results() -> str:
         f"{s['expected_false_words']} words would be false.",
         "",
         "Differences from the baseline in thousandths of a nat per byte with corrected 95 % intervals; less is better. "
-        "*Worth*: in steps of the baseline, in the first column that has it. *Rate*: whether the learning rate was tuned for the "
-        "row.",
+        "*Worth*: in steps of the baseline, in the first column that has it. *Rate*: whether the learning rate was tuned for "
+        "the row.",
         "",
         *table(atlas, known["rows"], by_place, columns),
     ]
