@@ -41,7 +41,7 @@ def test_sorts_filters_and_opens(chromium: Any, tmp_path: Path, width: int, sche
     assert rows.count() == 1
     question = rows.first.inner_text()  # "does SwiGLU help at 1 M, and does it grow?" is answered without scrolling
     assert "better" in question
-    assert "not known" in question
+    assert "one size" in question
     heads = [page.get_by_role("button", name=name, exact=True).bounding_box() for name in ("With size", "WikiText-2, 1.0 M")]
     assert all(box["x"] + box["width"] < (1280 if width == 1280 else 500) for box in heads)
     page.get_by_role("button", name="SwiGLU, wikitext-2, XS: better").click()

@@ -101,7 +101,7 @@ def plan_command(
     jobs: Annotated[int, Option(metavar="N", min=1, help="Runs side by side.")] = 12,
     json: Json = False,
 ) -> None:
-    """What is open or needs further seeds, and about how many minutes it would take."""
+    """What is left to run, and about how many minutes it would take."""
     from collections import Counter
     from io import StringIO
     from statistics import median
