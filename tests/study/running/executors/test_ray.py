@@ -197,6 +197,16 @@ def wait_for_listener(address: str) -> None:
     raise AssertionError(f"nothing listens at {address}")
 
 
+def wait_for_core(program: str, address: str, environment: dict[str, str]) -> None:
+    """Until a node with a core has joined: on a busy machine that takes longer than a study needs to begin."""
+    end, words = time.monotonic() + 180, [program, "status", "--address", address]
+    while "/1.0 CPU" not in (
+        said := subprocess.run(words, env=environment, capture_output=True, text=True, check=False).stdout
+    ):
+        assert time.monotonic() < end, said
+        time.sleep(1)
+
+
 @pytest.mark.slow
 def test_a_node_with_disks_of_its_own_sends_records(recipe, text_file, tmp_path):
     """A head without cores, and one node that does not see the study's folder: an empty disk is mounted over it."""
@@ -226,6 +236,7 @@ def test_a_node_with_disks_of_its_own_sends_records(recipe, text_file, tmp_path)
             quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
             cluster.append(subprocess.Popen(words, env=environment, start_new_session=True, **quiet))
             wait_for_listener(address)
+        wait_for_core(program, address, environment)
         asked = json.dumps([recipe, vary, str(hidden / "there"), address])
         words = [sys.executable, "-c", STUDY_ON_RAY, asked]
         done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=500, check=False, cwd=hidden)
